@@ -1,0 +1,62 @@
+// Package blob is what the Blob v2 specification says about one value: what a
+// descriptor means, which object and byte interval it selects, and when it is
+// refused. It resolves; it reads no payload.
+package blob
+
+import (
+	"context"
+
+	"github.com/flightblob/flightblob/objstore"
+)
+
+// Kind is the numeric descriptor kind, a format contract.
+type Kind uint8
+
+// The six kinds of DESC's table.
+const (
+	Inline      Kind = 0
+	Packed      Kind = 1
+	Dedicated   Kind = 2
+	External    Kind = 3
+	Managed     Kind = 4
+	ManagedBase Kind = 5 // Managed with an explicit base
+)
+
+// Descriptor is one stored value of a blob column, DESC-1.
+type Descriptor struct {
+	Kind     Kind
+	Position uint64
+	Size     uint64
+	ID       uint32 // sidecar id (1, 2) or base id (3, 5)
+	URI      string
+}
+
+// Owner is the data file that a row's blob column lies in, and everything that
+// resolution needs to know about it (RES-1, RES-2, RES-12). One Owner serves
+// all rows of a fragment for one blob column.
+type Owner struct {
+	File objstore.Location // the data file itself: kind 0
+	Key  string            // last component of its path without ".lance": kinds 1, 2
+	Dir  objstore.Location // data directory, RES-2
+	Base objstore.Location // implicit base path: dataset root or the file's base, kind 4
+	// Immutable is true when File, sidecars and managed objects may be mapped:
+	// a Lance-owned object never changes once published.
+	Immutable bool
+}
+
+// Extent is the byte interval of an object that holds a value.
+type Extent struct {
+	Object objstore.Location
+	Offset uint64
+	Length uint64
+	// Whole marks the External sentinel NUL-9: the length is that of the
+	// object and is not known yet; Offset keeps the recorded position.
+	Whole bool
+	// Owned is true for Lance-owned bytes (all kinds but External): missing
+	// ones are data loss, and they are immutable.
+	Owned bool
+}
+
+// Locator turns a URI, or a plain path, into a place that this server may
+// touch; anything else is Denied.
+type Locator func(ctx context.Context, uri string) (objstore.Location, error)
