@@ -32,6 +32,13 @@ type Manifest struct {
 	Operation     string // of the transaction: "Append", …; "" when unknown
 	TransactionID string // file name inside _transactions, may be empty
 	IndexCount    int
+
+	// MaxAllocatedFieldID is the greatest field id ever given, where ids are
+	// never used again (FlagFieldIDsKept); nil otherwise.
+	MaxAllocatedFieldID *schema.FieldID
+
+	fragmentTree bool // fragments are listed in a tree, not here
+	overlays     bool // some fragment has overlay files
 }
 
 // Flags is a feature flag word, table-format sheet section 3.
@@ -88,4 +95,15 @@ func (f *Fragment) LiveRows() uint64 {
 		return f.PhysicalRows
 	}
 	return f.PhysicalRows - f.Deletion.Rows
+}
+
+// Rows is the number of rows of the version, deleted ones not counted. It
+// cannot overflow: a fragment has at most 2^32 rows, and fewer than 2^32
+// fragments fit into a manifest.
+func (m *Manifest) Rows() uint64 {
+	var n uint64
+	for i := range m.Fragments {
+		n += m.Fragments[i].LiveRows()
+	}
+	return n
 }
