@@ -15,6 +15,8 @@ import (
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/flightblob/flightblob/internal/fault"
 )
 
 // Store is the reading half of an object store. All methods may be called from
@@ -27,8 +29,9 @@ type Store interface {
 	ReadAt(ctx context.Context, path string, p []byte, off int64) error
 	// Size gives the object's length in bytes.
 	Size(ctx context.Context, path string) (int64, error)
-	// List yields the direct children of folder dir ("" is the top), in name
-	// order: objects, and folders that hold something. An absent folder yields
+	// List yields the direct children of folder dir ("" is the top): objects,
+	// and folders that hold something. The order is that of keys, by bytes,
+	// where a folder counts as its name and a slash. An absent folder yields
 	// nothing.
 	List(ctx context.Context, dir string) iter.Seq2[Entry, error]
 	// URI prints a path of this store for messages: never a credential.
@@ -96,6 +99,42 @@ func (l Location) ReadAt(ctx context.Context, p []byte, off int64) error {
 
 // Size gives the object's length in bytes.
 func (l Location) Size(ctx context.Context) (int64, error) { return l.Store.Size(ctx, l.Path) }
+
+// AbsoluteURI gives the location as an absolute URI in the normalised,
+// percent-encoded form that descriptors store (EXT-6): file:///… for local
+// files. Locate reads it back.
+func (l Location) AbsoluteURI() string {
+	s := l.String()
+	if strings.HasPrefix(s, "/") {
+		return "file://" + EscapePath(s)
+	}
+	return s
+}
+
+// Map maps the object. Ask AsMapper first: a store that cannot lend bytes
+// answers Unsupported.
+func (l Location) Map(ctx context.Context) (Mapping, error) {
+	m, ok := AsMapper(l)
+	if !ok {
+		return nil, fault.New(fault.Unsupported, "objstore: %s lies in a store that cannot map", l)
+	}
+	return m.Map(ctx, l.Path)
+}
+
+// NoteRead tells a counting store that bytes [off, off+n) of a mapping of this
+// object were borrowed; others ignore it.
+func (l Location) NoteRead(off, n int64) {
+	if c, ok := l.Store.(ReadNoter); ok {
+		c.NoteRead(l.Path, off, n)
+	}
+}
+
+// AsMapper gives the mapping half of the location's store. Counting and
+// guarding wrappers have it exactly when the store below does.
+func AsMapper(l Location) (Mapper, bool) {
+	m, ok := l.Store.(Mapper)
+	return m, ok
+}
 
 // List yields the children of the folder.
 func (l Location) List(ctx context.Context) iter.Seq2[Entry, error] {

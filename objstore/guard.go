@@ -1,0 +1,142 @@
+package objstore
+
+import (
+	"context"
+	"iter"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// Guard gives the same location in a store that checks every call against a.
+//
+// On local files the check is about what was really opened, after links are
+// resolved, and the file that was checked is the one that is read. Elsewhere
+// it is about the literal path; "." and ".." components are refused. Guarding
+// a store twice with the same access gives the same store, so locations stay
+// comparable; guarding a guarded store asks both.
+func Guard(loc Location, a *Access) Location {
+	if loc.Store == nil {
+		return loc
+	}
+	if a == nil {
+		a = nothing
+	}
+	return Location{Store: a.guard(loc.Store), Path: loc.Path}
+}
+
+func (a *Access) guard(s Store) Store {
+	if a.all {
+		return s
+	}
+	if g, ok := a.guards.Load(s); ok {
+		return g.(Store)
+	}
+	var g Store
+	switch inner := s.(type) {
+	case counting:
+		// Counting stays outermost: a refused call reads nothing.
+		c := inner.counted()
+		g = count(a.guard(c.store), c.root, c.counter)
+	case *Local:
+		g = &guardedLocal{local: inner, access: a}
+	default:
+		plain := &guarded{store: s, access: a}
+		g = plain
+		if m, ok := s.(Mapper); ok {
+			g = &guardedMapper{guarded: plain, mapper: m}
+		}
+	}
+	have, _ := a.guards.LoadOrStore(s, g)
+	return have.(Store)
+}
+
+// guardedLocal checks inside the local store, between resolving and opening.
+type guardedLocal struct {
+	local  *Local
+	access *Access
+}
+
+func (g *guardedLocal) ReadAt(ctx context.Context, path string, p []byte, off int64) error {
+	return g.local.readAt(ctx, path, p, off, g.access)
+}
+
+func (g *guardedLocal) Size(ctx context.Context, path string) (int64, error) {
+	return g.local.size(ctx, path, g.access)
+}
+
+func (g *guardedLocal) List(ctx context.Context, dir string) iter.Seq2[Entry, error] {
+	return g.local.list(ctx, dir, g.access)
+}
+
+func (g *guardedLocal) Map(ctx context.Context, path string) (Mapping, error) {
+	return g.local.mapFile(ctx, path, g.access)
+}
+
+func (g *guardedLocal) ReadWhole(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return g.local.readWhole(ctx, path, limit, g.access)
+}
+
+func (g *guardedLocal) URI(path string) string { return g.local.URI(path) }
+
+// guarded checks the URI of each path before it calls the store.
+type guarded struct {
+	store  Store
+	access *Access
+}
+
+func (g *guarded) check(path string) error {
+	if hasDotComponent(path) {
+		return fault.New(fault.Denied, "objstore: %s holds a '.' or '..' component", g.store.URI(path))
+	}
+	t, err := parseTarget(g.store.URI(path))
+	if err != nil {
+		return err
+	}
+	return g.access.checkTarget(t)
+}
+
+func (g *guarded) ReadAt(ctx context.Context, path string, p []byte, off int64) error {
+	if err := g.check(path); err != nil {
+		return err
+	}
+	return g.store.ReadAt(ctx, path, p, off)
+}
+
+func (g *guarded) Size(ctx context.Context, path string) (int64, error) {
+	if err := g.check(path); err != nil {
+		return 0, err
+	}
+	return g.store.Size(ctx, path)
+}
+
+func (g *guarded) List(ctx context.Context, dir string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if err := g.check(dir); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		g.store.List(ctx, dir)(yield)
+	}
+}
+
+func (g *guarded) ReadWhole(ctx context.Context, path string, limit int64) ([]byte, error) {
+	if err := g.check(path); err != nil {
+		return nil, err
+	}
+	return ReadAll(ctx, Location{Store: g.store, Path: path}, limit)
+}
+
+func (g *guarded) URI(path string) string { return g.store.URI(path) }
+
+// guardedMapper is a guarded store that can lend bytes.
+type guardedMapper struct {
+	*guarded
+	mapper Mapper
+}
+
+func (g *guardedMapper) Map(ctx context.Context, path string) (Mapping, error) {
+	if err := g.check(path); err != nil {
+		return nil, err
+	}
+	return g.mapper.Map(ctx, path)
+}
