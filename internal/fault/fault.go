@@ -102,16 +102,25 @@ func Corruptf(offset int64, format string, args ...any) error {
 	return &Error{Kind: Corrupt, Offset: offset, Text: fmt.Sprintf(format, args...)}
 }
 
-// In names the object of the innermost corruption in err that has none yet,
-// adding base to its offset, and returns err. Other errors pass unchanged.
-func In(object string, base int64, err error) error {
+// At makes the offset of a corruption that has no object yet absolute: base
+// plus the relative offset, or base itself when none is known.
+func At(base int64, err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Kind == Corrupt && e.Object == "" {
+		placed := *e
+		placed.Offset = base + max(e.Offset, 0)
+		return &placed
+	}
+	return err
+}
+
+// In names the object of the innermost corruption in err that has none yet.
+// Other errors pass unchanged.
+func In(object string, err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Kind == Corrupt && e.Object == "" {
 		named := *e
 		named.Object = object
-		if named.Offset >= 0 {
-			named.Offset += base
-		}
 		return &named
 	}
 	return err
