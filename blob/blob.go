@@ -1,6 +1,11 @@
 // Package blob is what the Blob v2 specification says about one value: what a
 // descriptor means, which object and byte interval it selects, and when it is
 // refused. It resolves; it reads no payload.
+//
+// A Column views an Arrow array as Descriptors, a Resolver turns a Descriptor
+// and its Owner into an Extent, Length asks a store for the one length that a
+// descriptor may leave open. Descriptors of the legacy two-child layout arrive
+// here as kind 0 (LEG-6).
 package blob
 
 import (
@@ -53,8 +58,10 @@ type Extent struct {
 	// object and is not known yet; Offset keeps the recorded position.
 	Whole bool
 	// Owned is true for Lance-owned bytes (all kinds but External): missing
-	// ones are data loss, and they are immutable.
+	// ones are data loss.
 	Owned bool
+	// Immutable repeats the owner's word that the object may be mapped.
+	Immutable bool
 }
 
 // Locator turns a URI, or a plain path, into a place that this server may
