@@ -68,10 +68,10 @@ func (r *Resolver) Resolve(ctx context.Context, d Descriptor, o *Owner) (Extent,
 	case External:
 		e.Object, err = r.external(ctx, d)
 	case Managed: // RES-12, RES-13
-		e.Object = o.Base.Join(strings.Clone(d.URI))
+		e.Object = below(o.Base, d.URI)
 	case ManagedBase:
 		if e.Object, err = r.baseLocation(ctx, d); err == nil {
-			e.Object = e.Object.Join(strings.Clone(d.URI))
+			e.Object = below(e.Object, d.URI)
 		}
 	}
 	if err != nil {
@@ -146,6 +146,15 @@ func (r *Resolver) baseLocation(ctx context.Context, d Descriptor) (objstore.Loc
 	return loc, nil
 }
 
+// below appends a literal path. A descriptor's text may lie in a buffer that is
+// released before the location is used, so it is never kept as it is.
+func below(folder objstore.Location, path string) objstore.Location {
+	if folder.Path == "" {
+		path = strings.Clone(path)
+	}
+	return folder.Join(path)
+}
+
 // external locates the object of an External value (RES-7, RES-8). A base's
 // path is used as it is, even for a dataset root: data/ is never added.
 func (r *Resolver) external(ctx context.Context, d Descriptor) (objstore.Location, error) {
@@ -158,7 +167,7 @@ func (r *Resolver) external(ctx context.Context, d Descriptor) (objstore.Locatio
 		if err != nil {
 			return objstore.Location{}, err
 		}
-		return loc.Join(strings.Clone(path)), nil
+		return below(loc, path), nil
 	}
 	r.mu.Lock()
 	loc, ok := r.objects[d.URI]
@@ -166,7 +175,7 @@ func (r *Resolver) external(ctx context.Context, d Descriptor) (objstore.Locatio
 	if ok {
 		return loc, nil
 	}
-	uri := strings.Clone(d.URI) // the descriptor's text may live in a buffer that is released
+	uri := strings.Clone(d.URI) // see below
 	loc, err := r.locate(ctx, uri)
 	if err != nil {
 		return objstore.Location{}, err
