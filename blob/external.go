@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/table/manifest"
 )
 
@@ -80,7 +81,7 @@ func (r *Resolver) ExternalURI(d Descriptor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return prefix + "/" + escape(path), nil
+	return prefix + "/" + objstore.EscapePath(path), nil
 }
 
 // baseURI spells a base path as a URI without trailing slash. Both spellings
@@ -94,35 +95,7 @@ func baseURI(base manifest.Base) (string, error) {
 		}
 		return path, nil
 	case strings.HasPrefix(base.Path, "/"):
-		return "file://" + escape(path), nil
+		return "file://" + objstore.EscapePath(path), nil
 	}
 	return "", fault.New(fault.Corrupt, "blob: path %q of base %d is neither absolute nor a URI", base.Path, base.ID)
-}
-
-// escape percent-encodes every byte of a literal path that does not stand for
-// itself in the path of a URI (RFC 3986: unreserved, sub-delims, ":", "@").
-func escape(path string) string {
-	const hex = "0123456789ABCDEF"
-	plain := func(c byte) bool {
-		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			strings.IndexByte("-._~!$&'()*+,;=:@/", c) >= 0
-	}
-	escaped := 0
-	for i := range len(path) {
-		if !plain(path[i]) {
-			escaped++
-		}
-	}
-	if escaped == 0 {
-		return path
-	}
-	out := make([]byte, 0, len(path)+2*escaped)
-	for i := range len(path) {
-		if c := path[i]; plain(c) {
-			out = append(out, c)
-		} else {
-			out = append(out, '%', hex[c>>4], hex[c&15])
-		}
-	}
-	return string(out)
 }

@@ -35,7 +35,7 @@ func TestExternalURI(t *testing.T) {
 		{"EXT-10 base given as URI", 2, "x.bin", "file:///already%20escaped/x.bin"},
 		{"EXT-6 bucket", 3, "k/x", "s3://bucket/k/x"},
 		{"EXT-6 file system root", 6, "x", "file:///x"},
-		{"EXT-5 reserved characters", 3, "sub dir/é#?%41[x]^|\\.bin", "s3://bucket/sub%20dir/%C3%A9%23%3F%2541%5Bx%5D%5E%7C%5C.bin"},
+		{"EXT-5 reserved characters", 3, "sub dir/é#?%41[x]^|\\.bin", "s3://bucket/sub%20dir/%C3%A9%23%3F%2541[x]^|%5C.bin"},
 		{"RES-9 tolerated slashes vanish", 3, "/k/x/", "s3://bucket/k/x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
