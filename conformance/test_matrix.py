@@ -1,0 +1,79 @@
+"""Random tables that pylance writes now, read by both: types × nulls × nesting × rows × versions × layouts.
+
+The short run has every pair of values of the dimensions once, the full one every three. Tables and requests follow from
+the seed in the header: `--seed N` replays them.
+"""
+
+import random
+import shutil
+
+import lance
+import pyarrow as pa
+import pytest
+from referee import oracle, tables
+from referee.client import Client
+from referee.compare import difference
+from referee.requests import read, requests
+from referee.server import Server
+
+RULES = "DESC-1 DESC-3 MAT-1 MAT-2 MAT-3 MAT-5 SCH-7 NUL-11 RES-8"
+FACES = ("bytes", "descriptor", "logical")
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        chosen = tables.covering(3 if metafunc.config.getoption("--full") else 2)
+        metafunc.parametrize("case", [pytest.param(c, id=label(c)) for c in chosen])
+
+
+def label(case):
+    rules = RULES if case.group == "blobs" and case.version >= "2.2" else ""
+    return f"{case} {rules}".strip()
+
+
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory, seed):
+    return tables.Maker(tmp_path_factory.mktemp("matrix") / "root", seed)
+
+
+@pytest.fixture(scope="module")
+def server(binary, maker):
+    with Server(binary, maker.root) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    connection = Client(server.uri)
+    yield connection
+    connection.close()
+
+
+def test_matrix(server, client, maker, seed, case):
+    name = maker.make(case)
+    try:
+        dataset = lance.dataset(str(maker.root / f"{name}.lance"))
+        expected = oracle.Oracle(dataset, {tables.BASE: str(maker.external)})
+        faces = FACES if case.group == "blobs" else FACES[:1]
+        rng = random.Random(f"{seed} {case}")
+        for want in requests(dataset.schema, dataset.count_rows(), faces, rng):
+            got = read(client, {"table": name, **want})
+            told = difference(expected.answer(**want), got)
+            assert told is None, f"{want}: {told}"
+        info = client.info(table=name)
+        told = difference(expected.answer(), client.from_info(info))
+        assert told is None, f"by FlightInfo: {told}"
+    finally:
+        server.check_alive()
+        shutil.rmtree(maker.root / f"{name}.lance", ignore_errors=True)
+
+
+def test_rows_out_of_range(client, maker):
+    """A position past the end is an error that names it, never a short answer."""
+    case = tables.Case("plain", "2.2", 5, "sequential", "none", "single")
+    name = maker.make(case)
+    for rows in ([5], [0, 1, 99], [2**40]):
+        with pytest.raises(pa.ArrowException, match=str(rows[-1])):
+            client.get(table=name, rows=rows)
+    with pytest.raises(pa.ArrowException):
+        client.get(table=name, rows=[-1])
