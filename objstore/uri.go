@@ -294,3 +294,10 @@ func redactURI(uri string) string {
 	}
 	return uri
 }
+
+// SplitURI gives the scheme of a URI or plain path, "file" for local ones, and
+// the literal path that it names in its store, as Locate understands it.
+func SplitURI(uri string) (scheme, path string, err error) {
+	t, err := parseTarget(uri)
+	return t.scheme, t.path, err
+}

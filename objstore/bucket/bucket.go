@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"strings"
 	"time"
 
@@ -274,6 +275,25 @@ func (s *Store) failure(ctx context.Context, op, path string, err error) error {
 		kind = fault.Invalid
 	case gcerrors.FailedPrecondition:
 		kind = fault.Precondition
+	case gcerrors.Unknown:
+		kind = kindOfStatus(err)
 	}
 	return fault.New(kind, "objstore: %s %s: %s", op, s.URI(path), s.scrub.text(err))
+}
+
+// kindOfStatus classifies what the driver leaves open by the HTTP status, if
+// the error knows one.
+func kindOfStatus(err error) fault.Kind {
+	var answer interface{ HTTPStatusCode() int }
+	if !errors.As(err, &answer) {
+		return fault.Internal
+	}
+	switch answer.HTTPStatusCode() {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fault.Denied
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return fault.Exhausted
+	default:
+		return fault.Internal
+	}
 }

@@ -19,7 +19,7 @@ var (
 	webURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]+`)
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic|sharedkey|sharedkeylite)\s+[^\s,;"']+`)
 	// named catches name=value and name: value of what carries credentials.
-	named = regexp.MustCompile(`(?i)\b((?:x-(?:amz|goog|ms)-)?(?:authorization|signature|sig|credential|security-token|access[-_]?key(?:[-_]?id)?|secret(?:[-_]access[-_]key)?|session[-_]?token|account[-_]?key|private[-_]?key(?:[-_]id)?|token|password))(["']?\s*[=:]\s*["']?)[^\s,;&"'<>]+`)
+	named  = regexp.MustCompile(`(?i)\b((?:x-(?:amz|goog|ms)-)?(?:authorization|signature|sig|credential|security-token|access[-_]?key(?:[-_]?id)?|secret(?:[-_]access[-_]key)?|session[-_]?token|account[-_]?key|private[-_]?key(?:[-_]id)?|token|password))(["']?\s*[=:]\s*["']?)[^\s,;&"'<>]+`)
 	blanks = regexp.MustCompile(`\s+`)
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"gocloud.dev/blob/s3blob"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -60,7 +61,7 @@ func configS3(ctx context.Context, o *objstore.StorageOptions) (aws.Config, erro
 			o.AccessKeyID.Reveal(), o.SecretAccessKey.Reveal(), o.SessionToken.Reveal())
 	default:
 		var err error
-		cfg, err = config.LoadDefaultConfig(ctx, config.WithHTTPClient(client))
+		cfg, err = config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithLogger(logging.Nop{}))
 		if err != nil {
 			return aws.Config{}, fault.New(fault.Precondition, "objstore: the AWS settings of environment or profile cannot be used; "+
 				"correct them or give access_key_id and secret_access_key in the --storage file")
