@@ -134,3 +134,12 @@ func KindOf(err error) Kind {
 	}
 	return Internal
 }
+
+// Recover turns a panic of the calling goroutine into an Internal error of a
+// room; use it as defer fault.Recover("room", &err) in goroutines that decode
+// bytes from outside, so that no input ends the process.
+func Recover(room string, err *error) {
+	if p := recover(); p != nil {
+		*err = New(Internal, "%s: unexpected failure: %v", room, p)
+	}
+}
