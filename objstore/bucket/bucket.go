@@ -76,7 +76,7 @@ func (s *Store) ReadAt(ctx context.Context, path string, p []byte, off int64) er
 	if len(p) == 0 {
 		return nil
 	}
-	if err := s.checkKey(path); err != nil {
+	if err := s.begin(ctx, "read", path); err != nil {
 		return err
 	}
 	r, err := s.open(ctx, path, off, int64(len(p)))
@@ -88,7 +88,7 @@ func (s *Store) ReadAt(ctx context.Context, path string, p []byte, off int64) er
 
 // ReadWhole implements objstore.WholeReader with one request.
 func (s *Store) ReadWhole(ctx context.Context, path string, limit int64) ([]byte, error) {
-	if err := s.checkKey(path); err != nil {
+	if err := s.begin(ctx, "read", path); err != nil {
 		return nil, err
 	}
 	r, err := s.bucket.NewReader(ctx, path, nil)
@@ -108,7 +108,7 @@ func (s *Store) ReadWhole(ctx context.Context, path string, limit int64) ([]byte
 
 // Size implements objstore.Store.
 func (s *Store) Size(ctx context.Context, path string) (int64, error) {
-	if err := s.checkKey(path); err != nil {
+	if err := s.begin(ctx, "size of", path); err != nil {
 		return 0, err
 	}
 	a, err := s.bucket.Attributes(ctx, path)
@@ -132,6 +132,10 @@ func (s *Store) List(ctx context.Context, dir string) iter.Seq2[objstore.Entry, 
 		}
 		children := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: "/"})
 		for {
+			if ctx.Err() != nil {
+				yield(objstore.Entry{}, s.failure(ctx, "list", dir, ctx.Err()))
+				return
+			}
 			o, err := children.Next(ctx)
 			if errors.Is(err, io.EOF) {
 				return
@@ -153,6 +157,14 @@ func (s *Store) List(ctx context.Context, dir string) iter.Seq2[objstore.Entry, 
 			}
 		}
 	}
+}
+
+// begin refuses what needs no request to fail.
+func (s *Store) begin(ctx context.Context, op, path string) error {
+	if ctx.Err() != nil {
+		return s.failure(ctx, op, path, ctx.Err())
+	}
+	return s.checkKey(path)
 }
 
 // checkKey refuses keys that the driver would rename, or that no service
@@ -232,8 +244,7 @@ func (s *Store) fill(ctx context.Context, path string, r *blob.Reader, p []byte,
 // from a service that ignored the range and sent the object from its start.
 func (s *Store) atEnd(path string, r *blob.Reader) error {
 	var more [1]byte
-	n, err := r.Read(more[:])
-	if n == 0 && err != nil {
+	if _, err := io.ReadFull(r, more[:]); err != nil {
 		return nil // the end, or a failure behind all bytes wanted
 	}
 	return &fault.Error{Kind: fault.Corrupt, Object: s.URI(path), Offset: -1, Text: "objstore: the service answered with other bytes than the range asked for"}
