@@ -1,0 +1,98 @@
+package flightsvc
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc"
+
+	"github.com/flightblob/flightblob/flightsvc/wire"
+	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
+)
+
+// DoGet implements flight.FlightServer: the rows of a ticket.
+func (s *Server) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer) error {
+	r, err := routeTicket(t)
+	if err != nil {
+		return err
+	}
+	if r.ticket == nil {
+		return unserved(r.sql)
+	}
+	return s.send(stream.Context(), r.ticket, stream, wire.Options{})
+}
+
+// snapshot opens the version that a ticket names.
+func (s *Server) snapshot(ctx context.Context, t *Ticket) (*table.Snapshot, error) {
+	tbl, err := s.cat.Table(ctx, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	return tbl.At(ctx, t.Ref)
+}
+
+// send answers a ticket on a stream.
+func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, opts wire.Options) error {
+	set, err := settingsOf(ctx, t)
+	if err != nil {
+		return err
+	}
+	snap, err := s.snapshot(ctx, t)
+	if err != nil {
+		return err
+	}
+	rows, err := s.open(ctx, snap, t, set)
+	if err != nil {
+		return t.explain(err)
+	}
+	defer rows.Release()
+	out, err := s.newSender(stream, rows.Schema(), t, set, opts)
+	if err != nil {
+		return err
+	}
+	if err := out.all(rows); err != nil {
+		return t.explain(err)
+	}
+	return nil
+}
+
+// open starts reading what a ticket asks for, with blobs in the chosen face.
+// The reader ends with ctx.
+func (s *Server) open(ctx context.Context, snap *table.Snapshot, t *Ticket, set settings) (array.RecordReader, error) {
+	if t.Ranges != nil {
+		return s.openRanges(ctx, snap, t, set)
+	}
+	scan, err := snap.Scan(ctx, table.ScanRequest{
+		Columns: t.Columns, Offset: t.Offset, Limit: t.Limit, Rows: t.Rows,
+		BatchBytes: set.message,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if set.view == schema.Descriptor {
+		return scan, nil
+	}
+	out, err := scan.SchemaAs(set.view)
+	if err != nil {
+		scan.Release()
+		return nil, err
+	}
+	if out.Equal(scan.Schema()) { // no blob column among them
+		return scan, nil
+	}
+	defer scan.Release()
+	return materialize.NewReader(ctx, scan, snap.Resolver(), s.materializing(t, set, out))
+}
+
+func (s *Server) materializing(t *Ticket, set settings, out *arrow.Schema) materialize.Options {
+	return materialize.Options{
+		Budget: s.opts.Budget, View: set.view, Schema: out,
+		BatchBytes: set.message - messageBase, MaxValue: set.limit,
+		Map: s.opts.Plain, FirstRow: int64(t.Offset), Mem: memory.DefaultAllocator,
+	}
+}
