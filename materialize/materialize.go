@@ -1,16 +1,31 @@
 // Package materialize turns descriptors into LargeBinary values, never using
 // more memory than agreed.
 //
-// For each descriptor batch it collects the extents of all blob leaves, sorts
-// and coalesces them by object, admits them against a byte budget shared by
-// all streams, fetches them concurrently, rebuilds lists and structs around the
-// new leaves, and cuts the result into batches by bytes.
+// Descriptor batches go in, batches in the Materialized or Logical view come
+// out, cut by bytes. For each source batch it
+//
+//  1. collects the descriptors of all blob leaves, at any depth (collect),
+//  2. cuts row ranges by the bytes they will weigh (cut),
+//
+// and for each cut it
+//
+//  3. plans the reads, sorted and joined by object (plan),
+//  4. waits until the shared budget admits them (budget),
+//  5. fetches them, a few at a time, or borrows mapped bytes (fetch, borrow),
+//  6. rebuilds lists and structs around the new leaves (rebuild).
+//
+// Nulls and empty values read nothing, hidden elements below null lists and
+// structs neither. A value that cannot be read fails the stream when its row is
+// reached, with field and row (RES-15); rows of earlier cuts come out first.
 package materialize
 
 import (
+	"context"
+
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/blob"
+	"github.com/flightblob/flightblob/schema"
 )
 
 // Source yields descriptor batches. Blob leaves are the fields whose type is
@@ -22,4 +37,66 @@ type Source interface {
 	// depth-first order over the schema. An entry is nil when every value of
 	// the leaf is null in this batch, since no file holds the column.
 	Owners() []*blob.Owner
+}
+
+// NewReader starts materializing src, which it takes over: it is released when
+// the reader is, and at once when NewReader fails. Batches that are retained
+// beyond the next call of Next keep their share of the budget, so a caller
+// must not hoard them. End ctx or release the reader to stop it; src must end
+// its own waits by the context that it was made with.
+func NewReader(ctx context.Context, src Source, r *blob.Resolver, o Options) (array.RecordReader, error) {
+	t, err := newTree(src.Schema(), o.Schema, o.View)
+	if err != nil {
+		src.Release()
+		return nil, err
+	}
+	o = o.withDefaults()
+	b := newBuilder(t, r, o.View == schema.Logical, o)
+	return newStream(ctx, t.schema, o.Prefetch, func(ctx context.Context, send emit) error {
+		defer src.Release()
+		return b.run(ctx, src, send)
+	}), nil
+}
+
+// run materializes a source to its end.
+func (b *builder) run(ctx context.Context, src Source, send emit) error {
+	c := cutter{
+		values:   b.values,
+		first:    b.opts.FirstRow,
+		overhead: overhead(b.tree.schema),
+		target:   b.opts.BatchBytes * 8,
+		limit:    b.opts.MaxValue * 8,
+	}
+	for src.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rec := src.RecordBatch()
+		if rec.NumRows() == 0 {
+			continue
+		}
+		views, err := b.tree.collect(rec, src.Owners())
+		if err != nil {
+			return err
+		}
+		c.start(views, b.tree, rec)
+		for {
+			k, done, err := c.next(ctx)
+			if err != nil {
+				return err
+			}
+			if done {
+				break
+			}
+			out, err := b.batch(ctx, rec, views, k)
+			if err != nil {
+				return err
+			}
+			if err := send(out); err != nil {
+				return err
+			}
+		}
+		c.first += rec.NumRows()
+	}
+	return src.Err()
 }
