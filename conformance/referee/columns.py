@@ -56,7 +56,7 @@ def long_text_of(numbers):
 
 
 def floats(numbers, bits, kind):
-    """Halves of small numbers, any bit pattern for large ones, and NaNs with payload, zeros of both signs, infinities."""
+    """Halves of small numbers, any bits for large ones, and NaNs with payload, zeros of both signs, infinities."""
     small = (np.minimum(numbers, 1 << 11).astype(np.float64) / 2).astype(kind)
     raw = np.where(
         numbers < 1 << 11, small.view(f"u{bits // 8}"), (numbers >> np.uint64(64 - bits)).astype(f"u{bits // 8}")
