@@ -5,8 +5,6 @@ import (
 	"iter"
 	"sort"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -19,11 +17,14 @@ type Range struct{ Start, End uint64 }
 // Len is the number of rows of the range.
 func (r Range) Len() uint64 { return r.End - r.Start }
 
-// Deletions says which rows of a fragment are deleted.
+// Deletions says which rows of a fragment are deleted. Offsets are kept as
+// Roaring does: by their upper 16 bits in chunks, which hold the lower ones.
 type Deletions struct {
-	rows    uint64
-	count   uint64
-	deleted *roaring.Bitmap // nil when count is 0
+	rows   uint64
+	count  uint64
+	keys   []uint16 // upper bits of each chunk, ascending
+	before []uint64 // deleted rows in the chunks before each
+	chunks []chunk
 }
 
 // None is the deletion vector of a fragment of so many rows without a deletion
@@ -38,57 +39,45 @@ func DecodeDeletions(data []byte, bitmap bool, physicalRows uint64) (*Deletions,
 	if physicalRows > maxRows {
 		return nil, fault.Corruptf(-1, "rowset: %d rows are more than a fragment can have", physicalRows)
 	}
-	decode := decodeArray
+	d := None(physicalRows)
+	decode := d.readArray
 	if bitmap {
-		decode = decodeBitmap
+		decode = d.readRoaring
 	}
-	deleted, err := decode(data, physicalRows)
-	if err != nil {
+	if err := decode(data); err != nil {
 		return nil, err
 	}
-	if deleted.IsEmpty() {
-		return None(physicalRows), nil
-	}
-	if last := deleted.Maximum(); uint64(last) >= physicalRows {
+	if last, ok := d.last(); ok && last >= physicalRows {
 		return nil, fault.Corruptf(-1, "rowset: row %d is deleted in a fragment of %d rows", last, physicalRows)
 	}
-	return &Deletions{rows: physicalRows, count: deleted.GetCardinality(), deleted: deleted}, nil
+	return d, nil
 }
 
-// decodeArray reads offsets in any order. One given twice counts once.
-func decodeArray(data []byte, physicalRows uint64) (*roaring.Bitmap, error) {
-	offsets, err := readOffsets(data, physicalRows)
-	if err != nil {
-		return nil, err
-	}
-	deleted := roaring.BitmapOf(offsets...)
-	deleted.RunOptimize()
-	return deleted, nil
+// add appends a chunk; the caller has checked that keys ascend.
+func (d *Deletions) add(key uint16, c chunk) {
+	d.keys = append(d.keys, key)
+	d.before = append(d.before, d.count)
+	d.chunks = append(d.chunks, c)
+	d.count += uint64(c.count())
 }
 
-// decodeBitmap reads a Roaring bitmap with either cookie. The library reads
-// containers as they come; Validate looks for what would make it answer wrong.
-func decodeBitmap(data []byte, _ uint64) (deleted *roaring.Bitmap, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			deleted, err = nil, fault.Corruptf(-1, "rowset: not a roaring bitmap: %v", r)
-		}
-	}()
-	deleted = roaring.New()
-	n, err := deleted.ReadFrom(newBytesReader(data))
-	if err != nil {
-		return nil, fault.Corruptf(-1, "rowset: not a roaring bitmap: %v", err)
+// last is the greatest deleted offset.
+func (d *Deletions) last() (uint64, bool) {
+	if len(d.chunks) == 0 {
+		return 0, false
 	}
-	if n != int64(len(data)) {
-		return nil, fault.Corruptf(n, "rowset: %d bytes follow the roaring bitmap", int64(len(data))-n)
-	}
-	if deleted.IsEmpty() {
-		return deleted, nil
-	}
-	if err := deleted.Validate(); err != nil {
-		return nil, fault.Corruptf(-1, "rowset: not a roaring bitmap: %v", err)
-	}
-	return deleted, nil
+	i := len(d.chunks) - 1
+	return d.base(i) + uint64(d.chunks[i].last()), true
+}
+
+func (d *Deletions) base(i int) uint64 { return uint64(d.keys[i]) << 16 }
+
+// find gives the first chunk at or above the one of an offset, and whether it
+// is the very one.
+func (d *Deletions) find(offset uint64) (i int, same bool) {
+	key := offset >> 16
+	i = sort.Search(len(d.keys), func(i int) bool { return uint64(d.keys[i]) >= key })
+	return i, i < len(d.keys) && uint64(d.keys[i]) == key
 }
 
 // Rows is the number of physical rows.
@@ -102,17 +91,26 @@ func (d *Deletions) Live() uint64 { return d.rows - d.count }
 
 // Contains says that the row at a physical offset is deleted.
 func (d *Deletions) Contains(offset uint64) bool {
-	return d.deleted != nil && offset < d.rows && d.deleted.Contains(uint32(offset))
+	i, ok := d.find(offset)
+	if !ok {
+		return false
+	}
+	low := uint32(offset & 0xFFFF)
+	return d.chunks[i].rank(low+1) > d.chunks[i].rank(low)
 }
 
 // LiveBefore is the number of live rows below a physical offset: for a live
 // row, its live position.
 func (d *Deletions) LiveBefore(offset uint64) uint64 {
 	offset = min(offset, d.rows)
-	if d.deleted == nil || offset == 0 {
-		return offset
+	i, same := d.find(offset)
+	if same {
+		return offset - d.before[i] - uint64(d.chunks[i].rank(uint32(offset&0xFFFF)))
 	}
-	return offset - d.deleted.Rank(uint32(offset-1))
+	if i == len(d.before) {
+		return offset - d.count
+	}
+	return offset - d.before[i]
 }
 
 // Select is the physical offset of a live position, false if there are not so
@@ -121,15 +119,19 @@ func (d *Deletions) Select(live uint64) (offset uint64, ok bool) {
 	if live >= d.Live() {
 		return 0, false
 	}
-	if d.deleted == nil {
+	// The last chunk that begins at or before the row.
+	i := sort.Search(len(d.chunks), func(i int) bool { return d.base(i)-d.before[i] > live }) - 1
+	if i < 0 {
 		return live, true
 	}
-	// The smallest offset with live+1 live rows up to and including it; no more
-	// than count rows can be deleted before it.
-	n := sort.Search(int(d.count), func(i int) bool {
-		return d.LiveBefore(live+uint64(i)+1) > live
+	c, inside := d.chunks[i], live-(d.base(i)-d.before[i])
+	if inside >= chunkSize-uint64(c.count()) {
+		return live + d.before[i] + uint64(c.count()), true
+	}
+	low := sort.Search(chunkSize-1, func(low int) bool {
+		return uint64(low+1)-uint64(c.rank(uint32(low+1))) > inside
 	})
-	return live + uint64(n), true
+	return d.base(i) + uint64(low), true
 }
 
 // LiveRanges gives the physical ranges that hold the live positions
@@ -141,27 +143,39 @@ func (d *Deletions) LiveRanges(start, end uint64) iter.Seq[Range] {
 		if start >= end {
 			return
 		}
-		if d.deleted == nil {
-			yield(Range{start, end})
-			return
-		}
 		at, _ := d.Select(start)
 		left := end - start
-		it := d.deleted.Iterator()
-		it.AdvanceIfNeeded(uint32(at))
-		for left > 0 {
-			stop := d.rows
-			if it.HasNext() {
-				stop = uint64(it.Next())
-			}
-			if stop > at {
-				r := Range{at, min(stop, at+left)}
+		for gap := range d.deletedFrom(at) {
+			if gap.Start > at {
+				r := Range{at, min(gap.Start, at+left)}
 				left -= r.Len()
-				if !yield(r) {
+				if !yield(r) || left == 0 {
 					return
 				}
 			}
-			at = stop + 1
+			at = gap.End
+		}
+		yield(Range{at, at + left})
+	}
+}
+
+// deletedFrom gives ranges of deleted rows at and above an offset, ascending;
+// some may be adjacent, where chunks meet.
+func (d *Deletions) deletedFrom(offset uint64) iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		i, same := d.find(offset)
+		from := uint32(0)
+		if same {
+			from = uint32(offset & 0xFFFF)
+		}
+		for ; i < len(d.chunks); i++ {
+			base := d.base(i)
+			for start, end := range d.chunks[i].runs(from) {
+				if !yield(Range{base + uint64(start), base + uint64(end)}) {
+					return
+				}
+			}
+			from = 0
 		}
 	}
 }

@@ -152,7 +152,7 @@ func (s span) appendRange(dst []uint64, start, end uint64) []uint64 {
 // holed is a span without some of its values.
 type holed struct {
 	span
-	holes array // strictly increasing, inside the span
+	holes encoded // strictly increasing, inside the span
 }
 
 func newHoles(pb *lancepb.U64Segment_RangeWithHoles) (segment, error) {
@@ -277,23 +277,23 @@ func (s marked) appendRange(dst []uint64, start, end uint64) []uint64 {
 	return dst
 }
 
-// array is an EncodedU64Array: numbers of width bytes, to each of which base is
+// encoded is an EncodedU64Array: numbers of width bytes, to each of which base is
 // added. It stays in that form.
-type array struct {
+type encoded struct {
 	base  uint64
 	raw   []byte
 	width int
 }
 
-func newArray(pb *lancepb.EncodedU64Array) (array, error) {
-	var a array
+func newArray(pb *lancepb.EncodedU64Array) (encoded, error) {
+	var a encoded
 	switch v := pb.GetArray().(type) {
 	case *lancepb.EncodedU64Array_U16Offsets:
-		a = array{v.U16Offsets.GetBase(), v.U16Offsets.GetOffsets(), 2}
+		a = encoded{v.U16Offsets.GetBase(), v.U16Offsets.GetOffsets(), 2}
 	case *lancepb.EncodedU64Array_U32Offsets:
-		a = array{v.U32Offsets.GetBase(), v.U32Offsets.GetOffsets(), 4}
+		a = encoded{v.U32Offsets.GetBase(), v.U32Offsets.GetOffsets(), 4}
 	case *lancepb.EncodedU64Array_U64Values:
-		a = array{0, v.U64Values.GetValues(), 8}
+		a = encoded{0, v.U64Values.GetValues(), 8}
 	default:
 		return a, damage("its array is missing or of no known kind")
 	}
@@ -308,7 +308,7 @@ func newArray(pb *lancepb.EncodedU64Array) (array, error) {
 	return a, nil
 }
 
-func newSorted(pb *lancepb.EncodedU64Array) (array, error) {
+func newSorted(pb *lancepb.EncodedU64Array) (encoded, error) {
 	a, err := newArray(pb)
 	if err != nil {
 		return a, err
@@ -321,7 +321,7 @@ func newSorted(pb *lancepb.EncodedU64Array) (array, error) {
 	return a, nil
 }
 
-func (a array) offset(i uint64) uint64 {
+func (a encoded) offset(i uint64) uint64 {
 	switch a.width {
 	case 2:
 		return uint64(binary.LittleEndian.Uint16(a.raw[2*i:]))
@@ -331,10 +331,10 @@ func (a array) offset(i uint64) uint64 {
 	return binary.LittleEndian.Uint64(a.raw[8*i:])
 }
 
-func (a array) len() uint64        { return uint64(len(a.raw) / a.width) }
-func (a array) at(i uint64) uint64 { return a.base + a.offset(i) }
+func (a encoded) len() uint64        { return uint64(len(a.raw) / a.width) }
+func (a encoded) at(i uint64) uint64 { return a.base + a.offset(i) }
 
-func (a array) appendRange(dst []uint64, start, end uint64) []uint64 {
+func (a encoded) appendRange(dst []uint64, start, end uint64) []uint64 {
 	for i := start; i < end; i++ {
 		dst = append(dst, a.at(i))
 	}

@@ -201,5 +201,3 @@ func readExactly(in io.Reader, size int64) (out []byte, err error) {
 	}
 	return b.Bytes(), nil
 }
-
-func newBytesReader(data []byte) io.Reader { return bytes.NewReader(data) }
