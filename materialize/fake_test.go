@@ -142,10 +142,10 @@ type source struct {
 	owners   [][]*blob.Owner
 	at       int
 	err      error
-	released atomic.Bool
+	refs     atomic.Int64 // beyond the first
 }
 
-func (s *source) Retain()                        {}
+func (s *source) Retain()                        { s.refs.Add(1) }
 func (s *source) Schema() *arrow.Schema          { return s.schema }
 func (s *source) RecordBatch() arrow.RecordBatch { return s.batches[s.at-1] }
 func (s *source) Record() arrow.RecordBatch      { return s.RecordBatch() }
@@ -167,8 +167,11 @@ func (s *source) Next() bool {
 }
 
 func (s *source) Release() {
-	if s.released.Swap(true) {
-		panic("source released twice")
+	switch n := s.refs.Add(-1); {
+	case n < -1:
+		panic("source released too often")
+	case n >= 0:
+		return
 	}
 	for _, b := range s.batches {
 		b.Release()
@@ -261,11 +264,12 @@ func (w *world) run(src *source, o Options) ([]string, error) {
 	w.tb.Helper()
 	o = w.options(o)
 	r, err := NewReader(w.tb.Context(), src, w.blobs, o)
+	src.Release()
 	if err != nil {
 		return nil, err
 	}
 	lines, err := drain(w.tb, r)
-	if !src.released.Load() {
+	if src.refs.Load() != -1 {
 		w.tb.Error("the source was not released")
 	}
 	if s := o.Budget.Stats(); s.InUse != 0 || s.Waiting != 0 {

@@ -39,19 +39,19 @@ type Source interface {
 	Owners() []*blob.Owner
 }
 
-// NewReader starts materializing src, which it takes over: it is released when
-// the reader is, and at once when NewReader fails. Batches that are retained
-// beyond the next call of Next keep their share of the budget, so a caller
-// must not hoard them. End ctx or release the reader to stop it; src must end
-// its own waits by the context that it was made with.
+// NewReader starts materializing src. The reader keeps a reference of src until
+// it is released; the caller's stays the caller's. Batches that are retained
+// beyond the next call of Next keep their share of the budget, so a caller must
+// not hoard them. End ctx or release the reader to stop it; src must end its
+// own waits by the context that it was made with.
 func NewReader(ctx context.Context, src Source, r *blob.Resolver, o Options) (array.RecordReader, error) {
 	t, err := newTree(src.Schema(), o.Schema, o.View)
 	if err != nil {
-		src.Release()
 		return nil, err
 	}
 	o = o.withDefaults()
 	b := newBuilder(t, r, o.View == schema.Logical, o)
+	src.Retain()
 	return newStream(ctx, t.schema, o.Prefetch, func(ctx context.Context, send emit) error {
 		defer src.Release()
 		return b.run(ctx, src, send)
