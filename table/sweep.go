@@ -1,0 +1,124 @@
+package table
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// reader reads fragments for one request.
+type reader struct {
+	snapshot *Snapshot
+	plan     *projection
+	maxRows  int
+	maxBytes int64
+}
+
+func newReader(s *Snapshot, plan *projection, req ScanRequest) *reader {
+	return &reader{snapshot: s, plan: plan, maxRows: req.BatchRows, maxBytes: req.BatchBytes}
+}
+
+func (r *reader) fragment(index int) *fragment {
+	return &fragment{reader: r, index: index, meta: &r.snapshot.Manifest().Fragments[index]}
+}
+
+// batch makes a record batch of columns that were read.
+func (r *reader) batch(columns []arrow.Array, rows int) (arrow.RecordBatch, error) {
+	for i, c := range columns {
+		field := r.plan.schema.Field(i)
+		if c.Len() != rows || !arrow.TypeEqual(field.Type, c.DataType()) {
+			return nil, fault.New(fault.Internal, "table: column %q was read as %d rows of %s, expected %d of %s",
+				field.Name, c.Len(), c.DataType(), rows, field.Type)
+		}
+	}
+	return array.NewRecordBatch(r.plan.schema, columns, int64(rows)), nil
+}
+
+// sweep is the work of a scan: live rows in order, from an offset, up to a
+// limit.
+type sweep struct {
+	reader  *reader
+	at      uint64 // position in scan order
+	end     uint64
+	current *fragment
+}
+
+func newSweep(r *reader, req ScanRequest) *sweep {
+	rows := r.snapshot.Rows()
+	w := &sweep{reader: r, at: min(req.Offset, rows), end: rows}
+	if req.Limit != nil {
+		w.end = w.at + min(*req.Limit, rows-w.at)
+	}
+	return w
+}
+
+// next takes the next rows, at most to the end of their fragment.
+func (w *sweep) next(_ context.Context, rows int) (job, bool) {
+	if w.at >= w.end {
+		return job{}, false
+	}
+	index, at := w.reader.snapshot.position(w.at)
+	if w.current == nil || w.current.index != index {
+		w.current = w.reader.fragment(index)
+	}
+	f, first := w.current, w.at
+	left := w.reader.snapshot.loaded.starts[index+1] - first
+	n := min(uint64(rows), left, w.end-first)
+	w.at += n
+	return job{read: func(ctx context.Context) (result, error) {
+		if err := f.open(ctx); err != nil {
+			return result{}, err
+		}
+		columns, err := f.read(ctx, liveRanges(f.live, at, at+n), int(n))
+		if err != nil {
+			return result{}, err
+		}
+		pieces, err := w.reader.cut(f, columns, int(n), first)
+		return result{pieces: pieces, rows: int(n), bytes: columnBytes(columns, 0, int(n))}, err
+	}}, true
+}
+
+// cut makes batches of columns that were read together: one, unless the rows
+// turned out larger than the rows before had promised.
+func (r *reader) cut(f *fragment, columns []arrow.Array, rows int, first uint64) ([]*piece, error) {
+	var pieces []*piece
+	for from := 0; from < rows; {
+		to := r.fit(columns, from, rows)
+		part := columns
+		if from > 0 || to < rows {
+			part = make([]arrow.Array, len(columns))
+			for i, c := range columns {
+				part[i] = array.NewSlice(c, int64(from), int64(to))
+			}
+		}
+		batch, err := r.batch(part, to-from)
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, &piece{batch: batch, fragment: f, positions: positions{first: first + uint64(from)}})
+		from = to
+	}
+	return pieces, nil
+}
+
+// fit says where a batch that starts at row from should end: the most rows
+// within twice the target, so that near misses are left whole, and at least one.
+func (r *reader) fit(columns []arrow.Array, from, rows int) int {
+	end := min(rows, from+r.maxRows)
+	if columnBytes(columns, from, end) <= 2*r.maxBytes {
+		return end
+	}
+	low, high := from+1, end // a single row always goes, whatever its size
+	for low < high {
+		mid := (low + high + 1) / 2
+		if columnBytes(columns, from, mid) <= r.maxBytes {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
