@@ -19,7 +19,7 @@ import (
 
 // request is what a descriptor asks for.
 type request struct {
-	ticket *Ticket   // a path or JSON command
+	ticket *Ticket    // a path or JSON command
 	sql    *anypb.Any // else: a Flight SQL command
 }
 

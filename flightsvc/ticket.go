@@ -43,7 +43,7 @@ type Range struct{ Row, Offset, Length uint64 }
 // Limits of tickets. Requests are memory of the server before they are checked.
 const (
 	maxTicketBytes = 4 << 20 // of a ticket or command that is read
-	maxMintedBytes = 2 << 20  // of a ticket that is given out, below every client's limit
+	maxMintedBytes = 2 << 20 // of a ticket that is given out, below every client's limit
 )
 
 // mintedPrefix starts the tickets of this server: a byte that neither JSON nor

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/objstore/cloud"
+	"github.com/flightblob/flightblob/table"
+)
+
+// defaultRoot is where tables lie if nothing else is said. Commands that serve
+// make it when it is absent.
+const defaultRoot = "./warehouse"
+
+// places are the settings that say where tables are and what may be touched.
+type places struct {
+	roots    []string
+	external []string
+	storage  string
+}
+
+func (p *places) flags(f *pflag.FlagSet, external []string) {
+	f.StringArrayVar(&p.roots, "root", []string{defaultRoot}, "where tables lie, `[NAME=]URI`: a path, file://, s3://, gs://, az:// or mem://; repeatable with names")
+	f.StringArrayVar(&p.external, "external", external, "path or URI `PREFIX` that External values may be read from, besides roots and registered bases; * for everything; repeatable")
+	f.StringVar(&p.storage, "storage", "", "TOML `FILE` with endpoints, regions and credentials per URI prefix")
+}
+
+// house is what all commands work in: the tables and the way to their bytes.
+type house struct {
+	registry *objstore.Registry
+	counter  *objstore.Counter
+	env      *table.Env
+	catalog  *catalog.Catalog
+	roots    []string // URIs
+}
+
+// openHouse checks the settings and opens the roots. It reads no table.
+func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error) {
+	roots, err := parseRoots(p.roots)
+	if err != nil {
+		return nil, err
+	}
+	for _, prefix := range p.external {
+		if err := objstore.CheckPrefix(prefix); err != nil {
+			return nil, usagef("--external: %w", err)
+		}
+	}
+	var storage *objstore.StorageConfig
+	if p.storage != "" {
+		if storage, err = objstore.LoadStorage(p.storage); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	h := &house{counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h.registry = objstore.NewRegistry(objstore.Options{
+		Storage: storage, Schemes: cloud.Schemes(), Counter: h.counter, Logger: log,
+	})
+	allowed := append([]string(nil), p.external...)
+	for _, r := range roots {
+		h.roots = append(h.roots, r.URI)
+		allowed = append(allowed, r.URI)
+	}
+	h.env = table.NewEnv(h.registry, objstore.NewAccess(allowed...), table.Limits{})
+	if h.catalog, err = catalog.Open(ctx, roots, h.env); err != nil {
+		return nil, errors.Join(usageError{err}, h.close())
+	}
+	return h, nil
+}
+
+func (h *house) close() error { return h.registry.Close() }
+
+// makeDefaultRoot makes the default root if it is the only one and absent.
+func makeDefaultRoot(p *places) error {
+	if len(p.roots) != 1 || p.roots[0] != defaultRoot {
+		return nil
+	}
+	if err := os.MkdirAll(defaultRoot, 0o755); err != nil {
+		return fmt.Errorf("make the default root: %w", err)
+	}
+	return nil
+}
+
+// checkRoots says which local root does not exist, before anyone waits for it.
+func checkRoots(p *places) error {
+	roots, err := parseRoots(p.roots)
+	if err != nil {
+		return err
+	}
+	for _, r := range roots {
+		path, local := localPath(r.URI)
+		if !local {
+			continue
+		}
+		st, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("root %s does not exist; make the folder, or give another --root", r.URI)
+		case err != nil:
+			return fmt.Errorf("root %s: %w", r.URI, err)
+		case !st.IsDir():
+			return fmt.Errorf("root %s is not a folder", r.URI)
+		}
+	}
+	return nil
+}
+
+// localPath is the path of a local URI.
+func localPath(uri string) (path string, local bool) {
+	if path, ok := strings.CutPrefix(uri, "file://"); ok {
+		return path, true
+	}
+	return uri, !strings.Contains(uri, "://")
+}

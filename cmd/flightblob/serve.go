@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+
+	"github.com/flightblob/flightblob/flightsvc"
+	"github.com/flightblob/flightblob/flightsvc/wire"
+	"github.com/flightblob/flightblob/materialize"
+)
+
+// serving are the settings of commands that serve.
+type serving struct {
+	places
+	logging
+	listen   string
+	memory   byteSize
+	drain    time.Duration
+	insecure bool
+	metrics  string
+}
+
+func (s *serving) flags(f *pflag.FlagSet) {
+	s.places.flags(f, nil)
+	f.StringVar(&s.listen, "listen", "127.0.0.1:31337", "`ADDR` to listen on; port 0 picks one")
+	s.memory = materialize.DefaultBudget
+	f.Var(&s.memory, "memory", "bytes of payload that all streams hold together")
+	f.DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running streams may go on after SIGTERM")
+	f.BoolVar(&s.insecure, "insecure", false, "allow an address that other machines reach, without TLS and authentication")
+	f.StringVar(&s.metrics, "metrics", "", "`ADDR` to serve Prometheus metrics on, at /metrics; empty for none")
+	s.logging.flags(f)
+}
+
+func serveCommand() *cobra.Command {
+	var s serving
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serves the tables of one or more roots",
+		Long: `Serves the tables of one or more roots over Arrow Flight.
+
+When ready it prints one line on stdout: flightblob listening on grpc://HOST:PORT.
+SIGTERM or Ctrl-C: no new calls, running streams get --drain-timeout, then exit.
+A second signal ends it at once.`,
+		Example: `  flightblob serve --root ./warehouse
+  flightblob serve --root media=s3://bucket/tables --root ref=/srv/tables --storage storage.toml
+  FLIGHTBLOB_LISTEN=127.0.0.1:0 flightblob serve`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.run(cmd, nil)
+		},
+	}
+	s.flags(cmd.Flags())
+	return cmd
+}
+
+// run serves until the context of cmd ends. ready, if given, is called with the
+// server's URI once it listens.
+func (s *serving) run(cmd *cobra.Command, ready func(uri string)) error {
+	log, err := s.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if err := s.checkListen(); err != nil {
+		return err
+	}
+	if err := makeDefaultRoot(&s.places); err != nil {
+		return err
+	}
+	if err := checkRoots(&s.places); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	h, err := openHouse(ctx, &s.places, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := h.close(); err != nil {
+			log.Warn("closing stores", "error", err)
+		}
+	}()
+	limitMemory(int64(s.memory))
+
+	budget := materialize.NewBudget(int64(s.memory))
+	meters := newMeters(h.counter, budget)
+	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
+		Budget: budget, Counter: h.counter, Roots: h.roots, Plain: true, Events: meters.events(), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	g := grpc.NewServer(svc.ServerOptions()...)
+	svc.Register(g)
+
+	l, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	stopMetrics, err := meters.serve(s.metrics, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stopMetrics()
+
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(wire.NewListener(l)) }()
+	uri := "grpc://" + l.Addr().String()
+	fmt.Fprintf(cmd.OutOrStdout(), "flightblob listening on %s\n", uri)
+	log.Info("serving", "uri", uri, "catalogs", h.catalog.Catalogs(), "memory", s.memory.String())
+	if ready != nil {
+		ready(uri)
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	s.stop(g, svc, log)
+	<-served
+	return nil
+}
+
+// stop ends the server in order: no new calls, then the running ones, then all.
+func (s *serving) stop(g *grpc.Server, svc *flightsvc.Server, log *slog.Logger) {
+	log.Info("draining", "timeout", s.drain)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+
+	svc.Drain()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		g.GracefulStop()
+	}()
+	timeout := time.NewTimer(s.drain)
+	defer timeout.Stop()
+	select {
+	case <-drained:
+		return
+	case <-again:
+		log.Warn("stopping at once", "reason", "second signal")
+	case <-timeout.C:
+		log.Warn("stopping at once", "reason", "drain timeout")
+	}
+	g.Stop()
+	<-drained
+}
+
+// checkListen refuses addresses that anyone could reach unless that is wanted.
+func (s *serving) checkListen() error {
+	local, err := loopback(s.listen)
+	if err != nil {
+		return err
+	}
+	if !local && !s.insecure {
+		return usagef("--listen %s can be reached from other machines, without TLS and authentication; add --insecure if that is meant", s.listen)
+	}
+	return nil
+}
+
+// heapBeside is what the heap may hold beside the payload budget before the
+// collector works harder: caches of tables and what it has not swept yet.
+const heapBeside = 160 << 20
+
+// limitMemory tells the collector how large the heap may be, unless the user
+// did by GOMEMLIMIT.
+func limitMemory(budget int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(budget + heapBeside)
+	}
+}
