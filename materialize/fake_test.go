@@ -137,12 +137,12 @@ func (l *loan) Release()      { l.store.lent.Add(-1) }
 
 // source is a Source over prepared batches.
 type source struct {
-	schema   *arrow.Schema
-	batches  []arrow.RecordBatch
-	owners   [][]*blob.Owner
-	at       int
-	err      error
-	refs     atomic.Int64 // beyond the first
+	schema  *arrow.Schema
+	batches []arrow.RecordBatch
+	owners  [][]*blob.Owner
+	at      int
+	err     error
+	refs    atomic.Int64 // beyond the first
 }
 
 func (s *source) Retain()                        { s.refs.Add(1) }
@@ -256,6 +256,17 @@ func (w *world) options(o Options) Options {
 	}
 	o.Mem = w.mem
 	return o
+}
+
+// start makes a reader and leaves the source to it.
+func (w *world) start(ctx context.Context, src *source, o Options) array.RecordReader {
+	w.tb.Helper()
+	r, err := NewReader(ctx, src, w.blobs, w.options(o))
+	src.Release()
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return r
 }
 
 // run materializes a source and gives its batches as JSON, one line each, and

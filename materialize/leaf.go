@@ -11,9 +11,9 @@ import (
 // the field allows it and empty elsewhere: nobody sees it either way.
 func (v *value) valid(nullable bool) bool {
 	switch v.state {
-	case null:
+	case stateNull:
 		return false
-	case hidden:
+	case stateHidden:
 		return !nullable
 	}
 	return true

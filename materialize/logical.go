@@ -25,7 +25,7 @@ func logical(mem memory.Allocator, dt *arrow.StructType, values []value, data *m
 	defer size.Release()
 	for i := range values {
 		v := &values[i]
-		if v.state != reference {
+		if v.state != stateReference {
 			uri.AppendNull()
 			position.AppendNull()
 			size.AppendNull()
@@ -41,7 +41,7 @@ func logical(mem memory.Allocator, dt *arrow.StructType, values []value, data *m
 		size.Append(v.ext.Length)
 	}
 	children := []arrow.ArrayData{
-		binary(mem, dt.Field(0).Type, values, data, func(v *value) bool { return v.state == bytes }),
+		binary(mem, dt.Field(0).Type, values, data, func(v *value) bool { return v.state == stateBytes }),
 		finished(uri), finished(position), finished(size),
 	}
 	validity, nulls := bitmap(mem, values, shown)

@@ -90,7 +90,7 @@ func (b *builder) slice(ctx context.Context, requests []RangeRequest, i int) (va
 	v := value{row: int64(i)}
 	err := blob.CheckRange(q.Offset, q.Length)
 	if err == nil && !q.Null {
-		v.state = bytes
+		v.state = stateBytes
 		v.ext, err = b.rangeOf(ctx, requests, i)
 	}
 	if err != nil {

@@ -12,20 +12,20 @@ type value struct {
 	state state
 	row   int64       // of the stream, for messages
 	ext   blob.Extent // resolved and sized; Length is what goes into data
-	uri   string      // state reference: the absolute URI
+	uri   string      // stateReference: the absolute URI
 }
 
 // state is what an element becomes.
 type state uint8
 
 const (
-	null      state = iota
-	hidden          // below a null ancestor: shown to nobody, read by nobody
-	bytes           // ext.Length bytes, possibly none
-	reference       // logical face of an External value: uri, range in ext
+	stateNull      state = iota
+	stateHidden          // below a null ancestor: shown to nobody, read by nobody
+	stateBytes           // ext.Length bytes, possibly none
+	stateReference       // logical face of an External value: uri, range in ext
 )
 
-// reader of values: turns elements of leaf views into values, lazily, so that a
+// resolver turns elements of leaf views into values, lazily, so that a
 // broken value fails when its row is reached and no earlier (RES-15).
 type resolver struct {
 	blobs   *blob.Resolver
@@ -37,7 +37,7 @@ type resolver struct {
 func (r *resolver) element(ctx context.Context, l *leafView, i int, row int64) (value, error) {
 	v := value{row: row}
 	if l.hidden(i) {
-		v.state = hidden
+		v.state = stateHidden
 		return v, nil
 	}
 	d, isNull, err := l.column.At(i)
@@ -54,7 +54,7 @@ func (r *resolver) resolve(ctx context.Context, v *value, d blob.Descriptor, l *
 	if r.logical && d.Kind == blob.External {
 		return r.reference(v, d)
 	}
-	v.state = bytes
+	v.state = stateBytes
 	if v.ext, err = r.blobs.Resolve(ctx, d, l.owner); err != nil || !v.ext.Whole {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *resolver) reference(v *value, d blob.Descriptor) (err error) {
 	if d.Size == 0 && d.Position > 0 {
 		return fault.New(fault.Precondition, "external value starts at %d and has no length; the logical face cannot express that", d.Position)
 	}
-	v.state = reference
+	v.state = stateReference
 	v.ext.Offset, v.ext.Length, v.ext.Whole = d.Position, d.Size, d.Size == 0
 	v.uri, err = r.blobs.ExternalURI(d)
 	return err
@@ -88,7 +88,7 @@ func (r *resolver) reference(v *value, d blob.Descriptor) (err error) {
 
 // payload is how many bytes of the object's go into the batch.
 func (v *value) payload() uint64 {
-	if v.state != bytes {
+	if v.state != stateBytes {
 		return 0
 	}
 	return v.ext.Length
