@@ -38,7 +38,8 @@ type fileColumns struct {
 	file   *datafile.Reader
 	name   string // for messages
 	leaves []datafile.Leaf
-	slots  []int // index of each leaf in the projection's leaves
+	slots  []int                            // index of each leaf in the projection's leaves
+	stored func(rows encoding.Range) uint64 // estimated bytes of the leaves
 }
 
 // open finds the files of the wanted leaves and reads what deletions and row
@@ -53,7 +54,12 @@ func (f *fragment) open(ctx context.Context) error {
 }
 
 func (f *fragment) doOpen(ctx context.Context) (err error) {
+	defer fault.Recover("table", &err)
 	r := f.reader
+	if len(r.plan.columns) == 0 { // rows are only counted, and the manifest did that
+		f.live = rowset.None(f.meta.LiveRows())
+		return nil
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fileReaders)
 	if f.live, err = r.snapshot.deletions(ctx, f.meta); err != nil {
@@ -85,9 +91,15 @@ func (f *fragment) doOpen(ctx context.Context) (err error) {
 	for i, file := range order {
 		group.Go(func() (err error) {
 			defer fault.Recover("table", &err)
-			f.files[i] = *wanted[file]
-			f.files[i].file, f.files[i].name, err = r.snapshot.openFile(ctx, f.meta, &f.meta.Files[file])
-			return err
+			c := wanted[file]
+			if c.file, c.name, err = r.snapshot.openFile(ctx, f.meta, &f.meta.Files[file]); err != nil {
+				return err
+			}
+			if c.stored, err = c.file.Stored(c.leaves); err != nil {
+				return fault.In(c.name, err)
+			}
+			f.files[i] = *c
+			return nil
 		})
 	}
 	f.owners = make([]*blob.Owner, len(r.plan.blobs))
@@ -199,6 +211,35 @@ func (s *Snapshot) openFile(ctx context.Context, f *manifest.Fragment, d *manife
 			got.Major, got.Minor, want.Major, want.Minor))
 	}
 	return r, name, nil
+}
+
+// advisable is how many of n live rows from a place on should be read at once,
+// at least one: what their pages say may be far more than what rows before them
+// took.
+func (f *fragment) advisable(from, n uint64) (uint64, error) {
+	for n > 1 {
+		first, _ := f.live.Select(from)
+		last, ok := f.live.Select(from + n - 1)
+		if !ok {
+			return 0, fault.New(fault.Internal, "table: fragment %d has no live row %d", f.meta.ID, from+n-1)
+		}
+		stored := f.stored(encoding.Range{Start: first, End: last + 1})
+		limit := 2 * uint64(f.reader.maxBytes)
+		if stored <= limit {
+			break
+		}
+		n = max(1, min(n/2, uint64(float64(n)*float64(limit)/float64(stored))))
+	}
+	return n, nil
+}
+
+// stored estimates the bytes that physical rows take in the files.
+func (f *fragment) stored(rows encoding.Range) uint64 {
+	sum := uint64(0)
+	for i := range f.files {
+		sum += f.files[i].stored(rows)
+	}
+	return sum
 }
 
 // read answers the columns of physical row ranges, ascending and disjoint, that

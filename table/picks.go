@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/flightblob/flightblob/encoding"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -39,38 +40,76 @@ type fragmentPicks struct {
 	columns  []arrow.Array
 }
 
-// next takes the next window.
-func (p *picks) next(_ context.Context, rows int) (job, bool) {
+// next takes the next window: the fragments that it needs are opened, and it
+// ends where their pages promise more than memory should hold.
+func (p *picks) next(ctx context.Context, rows int) (job, error) {
 	if p.at >= len(p.rows) {
-		return job{}, false
+		return job{}, nil
 	}
 	window := p.rows[p.at:min(len(p.rows), p.at+rows)]
+	if err := p.open(ctx, window); err != nil {
+		return job{}, err
+	}
+	window = window[:p.advisable(window)]
 	p.at += len(window)
 
 	byFragment := map[int]*fragmentPicks{}
-	fragments := map[int]*fragment{}
 	for _, row := range window {
 		index, at := p.reader.snapshot.position(row)
 		fp := byFragment[index]
 		if fp == nil {
-			f := p.fragments[index]
-			if f == nil {
-				f = p.reader.fragment(index)
-			}
-			fragments[index] = f
-			fp = &fragmentPicks{fragment: f}
+			fp = &fragmentPicks{fragment: p.fragments[index]}
 			byFragment[index] = fp
 		}
 		fp.live = append(fp.live, at)
 	}
-	p.fragments = fragments
 	for _, fp := range byFragment {
 		slices.Sort(fp.live)
 		fp.live = slices.Compact(fp.live)
 	}
 	return job{read: func(ctx context.Context) (result, error) {
 		return p.read(ctx, window, byFragment)
-	}}, true
+	}}, nil
+}
+
+// open opens the fragments of a window; those of the window before stay open.
+func (p *picks) open(ctx context.Context, window []uint64) error {
+	fragments := map[int]*fragment{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fileReaders)
+	for _, row := range window {
+		index, _ := p.reader.snapshot.position(row)
+		if fragments[index] != nil {
+			continue
+		}
+		f := p.fragments[index]
+		if f == nil {
+			f = p.reader.fragment(index)
+		}
+		fragments[index] = f
+		group.Go(func() error { return f.open(ctx) })
+	}
+	p.fragments = fragments
+	return group.Wait()
+}
+
+// advisable is how many rows of a window should be read at once.
+func (p *picks) advisable(window []uint64) int {
+	sum, limit := uint64(0), uint64(readAhead*p.reader.maxBytes)
+	seen := make(map[uint64]bool, len(window))
+	for i, row := range window {
+		if seen[row] {
+			continue
+		}
+		seen[row] = true
+		index, at := p.reader.snapshot.position(row)
+		f := p.fragments[index]
+		physical, _ := f.live.Select(at)
+		if sum += f.stored(encoding.Range{Start: physical, End: physical + 1}); sum > limit && i > 0 {
+			return i
+		}
+	}
+	return len(window)
 }
 
 // read fetches a window and lists its batches, which are put together when
@@ -83,9 +122,6 @@ func (p *picks) read(ctx context.Context, window []uint64, byFragment map[int]*f
 	for _, fp := range byFragment {
 		group.Go(func() (err error) {
 			defer fault.Recover("table", &err)
-			if err := fp.fragment.open(ctx); err != nil {
-				return err
-			}
 			ranges, err := pickRanges(fp.fragment.live, fp.live)
 			if err != nil {
 				return err

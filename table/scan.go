@@ -131,10 +131,10 @@ type result struct {
 	bytes  int64
 }
 
-// jobs cuts a request into units of about the rows that it is told; ok is
-// false when there are no more.
+// jobs cuts a request into units of at most the rows that it is told, fewer
+// where their pages are large; the zero job says that there are no more.
 type jobs interface {
-	next(ctx context.Context, rows int) (j job, ok bool)
+	next(ctx context.Context, rows int) (job, error)
 }
 
 // Scan starts to read. Unknown columns are fault.NotFound; a position that does
@@ -166,6 +166,7 @@ func (s *Snapshot) Scan(ctx context.Context, req ScanRequest) (*Scan, error) {
 		memory: semaphore.NewWeighted(readAhead * req.BatchBytes),
 		stop:   stop,
 	}
+	r.running = &scan.running
 	scan.refs.Store(1)
 	scan.running.Add(1)
 	go scan.produce(ctx, work, req)
@@ -189,9 +190,10 @@ func (s *Scan) produce(ctx context.Context, work jobs, req ScanRequest) {
 			s.end = context.Cause(ctx)
 			return
 		}
-		j, ok := work.next(ctx, rows)
-		if !ok {
+		j, err := work.next(ctx, rows)
+		if err != nil || j.read == nil {
 			s.memory.Release(bytes)
+			s.end = err
 			return
 		}
 		u := &unit{done: make(chan struct{}), memory: bytes}

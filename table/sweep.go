@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -15,6 +16,7 @@ type reader struct {
 	plan     *projection
 	maxRows  int
 	maxBytes int64
+	running  *sync.WaitGroup // of the scan, which waits for all its goroutines
 }
 
 func newReader(s *Snapshot, plan *projection, req ScanRequest) *reader {
@@ -40,11 +42,14 @@ func (r *reader) batch(columns []arrow.Array, rows int) (arrow.RecordBatch, erro
 // sweep is the work of a scan: live rows in order, from an offset, up to a
 // limit.
 type sweep struct {
-	reader  *reader
-	at      uint64 // position in scan order
-	end     uint64
-	current *fragment
+	reader *reader
+	at     uint64 // position in scan order
+	end    uint64
+	ahead  []*fragment // the one at the position and those after it, being opened
 }
+
+// openAhead is how many fragments are opened before their turn.
+const openAhead = 3
 
 func newSweep(r *reader, req ScanRequest) *sweep {
 	rows := r.snapshot.Rows()
@@ -55,30 +60,60 @@ func newSweep(r *reader, req ScanRequest) *sweep {
 	return w
 }
 
-// next takes the next rows, at most to the end of their fragment.
-func (w *sweep) next(_ context.Context, rows int) (job, bool) {
+// next takes the next rows, at most to the end of their fragment and no more
+// than their pages make advisable.
+func (w *sweep) next(ctx context.Context, rows int) (job, error) {
 	if w.at >= w.end {
-		return job{}, false
+		return job{}, nil
 	}
 	index, at := w.reader.snapshot.position(w.at)
-	if w.current == nil || w.current.index != index {
-		w.current = w.reader.fragment(index)
+	first := w.at
+	n := min(uint64(rows), w.reader.snapshot.loaded.starts[index+1]-first, w.end-first)
+	f := w.advance(ctx, index)
+	if err := f.open(ctx); err != nil {
+		return job{}, err
 	}
-	f, first := w.current, w.at
-	left := w.reader.snapshot.loaded.starts[index+1] - first
-	n := min(uint64(rows), left, w.end-first)
+	n, err := f.advisable(at, n)
+	if err != nil {
+		return job{}, err
+	}
 	w.at += n
 	return job{read: func(ctx context.Context) (result, error) {
-		if err := f.open(ctx); err != nil {
-			return result{}, err
-		}
 		columns, err := f.read(ctx, liveRanges(f.live, at, at+n), int(n))
 		if err != nil {
 			return result{}, err
 		}
 		pieces, err := w.reader.cut(f, columns, int(n), first)
 		return result{pieces: pieces, rows: int(n), bytes: columnBytes(columns, 0, int(n))}, err
-	}}, true
+	}}, nil
+}
+
+// advance gives a fragment and starts to open those that the scan comes to
+// next.
+func (w *sweep) advance(ctx context.Context, index int) *fragment {
+	for len(w.ahead) > 0 && w.ahead[0].index != index {
+		w.ahead = w.ahead[1:]
+	}
+	if len(w.ahead) == 0 {
+		w.ahead = append(w.ahead, w.reader.fragment(index))
+	}
+	starts := w.reader.snapshot.loaded.starts
+	for next := w.ahead[len(w.ahead)-1].index + 1; len(w.ahead) <= openAhead && next < len(starts)-1; next++ {
+		if starts[next] >= w.end {
+			break
+		}
+		if starts[next+1] == starts[next] { // no live row
+			continue
+		}
+		f := w.reader.fragment(next)
+		w.ahead = append(w.ahead, f)
+		w.reader.running.Add(1)
+		go func() {
+			defer w.reader.running.Done()
+			_ = f.open(ctx) // the error is met when its turn comes, if it comes
+		}()
+	}
+	return w.ahead[0]
 }
 
 // cut makes batches of columns that were read together: one, unless the rows
