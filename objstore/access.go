@@ -26,6 +26,20 @@ type Access struct {
 	all      bool
 	prefixes []*allowed
 	guards   sync.Map // Store → guarded Store
+
+	// A store guarded twice is checked by the two at once: self is the one
+	// that this was made from, and also must allow everything too.
+	self, also *Access
+}
+
+// includes reports whether b is one of those that a checks.
+func (a *Access) includes(b *Access) bool {
+	for ; a != nil; a = a.also {
+		if a == b || a.self == b {
+			return true
+		}
+	}
+	return false
 }
 
 // allowed is one prefix. Local ones may be links, or not exist yet.
@@ -129,6 +143,11 @@ func (a *Access) checkPath(path string) error {
 func (a *Access) checkReal(path, real string) error {
 	if a.all {
 		return nil
+	}
+	if a.also != nil {
+		if err := a.also.checkReal(path, real); err != nil {
+			return err
+		}
 	}
 	for _, fresh := range []bool{false, true} {
 		for _, p := range a.prefixes {

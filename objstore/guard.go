@@ -12,8 +12,9 @@ import (
 // On local files the check is about what was really opened, after links are
 // resolved, and the file that was checked is the one that is read. Elsewhere
 // it is about the literal path; "." and ".." components are refused. Guarding
-// a store twice with the same access gives the same store, so locations stay
-// comparable; guarding a guarded store asks both.
+// again with the same access changes nothing, and the same store guarded in
+// two places gives the same store, so locations stay comparable. Guarding a
+// guarded store with another access allows what both allow.
 func Guard(loc Location, a *Access) Location {
 	if loc.Store == nil {
 		return loc
@@ -36,18 +37,42 @@ func (a *Access) guard(s Store) Store {
 	case counting:
 		// Counting stays outermost: a refused call reads nothing.
 		c := inner.counted()
-		g = count(a.guard(c.store), c.root, c.counter)
+		below := a.guard(c.store)
+		if below == c.store {
+			return s
+		}
+		g = count(below, c.root, c.counter)
 	case *Local:
 		g = &guardedLocal{local: inner, access: a}
-	default:
-		plain := &guarded{store: s, access: a}
-		g = plain
-		if m, ok := s.(Mapper); ok {
-			g = &guardedMapper{guarded: plain, mapper: m}
+	case *guardedLocal:
+		if inner.access.includes(a) {
+			return s
 		}
+		g = &guardedLocal{local: inner.local, access: &Access{prefixes: a.prefixes, also: inner.access, self: a}}
+	case guarding:
+		if inner.guardedBy(a) {
+			return s
+		}
+		g = a.guardPlain(s)
+	default:
+		g = a.guardPlain(s)
 	}
 	have, _ := a.guards.LoadOrStore(s, g)
 	return have.(Store)
+}
+
+func (a *Access) guardPlain(s Store) Store {
+	plain := &guarded{store: s, access: a}
+	if m, ok := s.(Mapper); ok {
+		return &guardedMapper{guarded: plain, mapper: m}
+	}
+	return plain
+}
+
+// guarding marks guarded stores that are not local.
+type guarding interface {
+	Store
+	guardedBy(a *Access) bool
 }
 
 // guardedLocal checks inside the local store, between resolving and opening.
@@ -82,6 +107,13 @@ func (g *guardedLocal) URI(path string) string { return g.local.URI(path) }
 type guarded struct {
 	store  Store
 	access *Access
+}
+
+func (g *guarded) guardedBy(a *Access) bool {
+	if below, ok := g.store.(guarding); ok && below.guardedBy(a) {
+		return true
+	}
+	return g.access == a
 }
 
 func (g *guarded) check(path string) error {
