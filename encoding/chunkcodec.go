@@ -76,6 +76,15 @@ func (c *chunkCodec) grow(n int) []byte {
 	return c.scratch[:n]
 }
 
+// codes is decode, but leaves FSST codes as they are when raw is set, so that
+// they are expanded into their destination and only where wanted.
+func (c *chunkCodec) codes(bufs [][]byte, n int, raw bool) (*block, error) {
+	if c.fsst != nil && raw {
+		return c.inner.decode(bufs, n)
+	}
+	return c.decode(bufs, n)
+}
+
 // decode decodes a chunk of n values; len(bufs) is buffers().
 func (c *chunkCodec) decode(bufs [][]byte, n int) (*block, error) {
 	switch k := c.ce.GetCompression().(type) {

@@ -2,6 +2,7 @@ package encoding
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/lancepb"
@@ -187,23 +188,41 @@ func (p *levelPlan) flat(out []Layer, def []uint16, n, scale int, steps []step) 
 		base := p.base[len(steps)-1-i]
 		l := Layer{Kind: s.kind, Slots: n / stride, Dimension: s.dim}
 		if def != nil && codesOf(p.layers[len(steps)-1-i])+(p.maxDef-base) > 0 {
-			l.Validity = make([]byte, (l.Slots+7)/8)
-			for k := range l.Slots {
-				if def[k*stride] <= base {
-					l.Validity[k>>3] |= 1 << (k & 7)
-				} else {
-					l.Nulls++
-				}
-			}
-			if l.Nulls == 0 {
-				l.Validity = nil
-			}
+			l.Validity, l.Nulls = validBits(def, base, stride, l.Slots)
 		}
 		out[i] = l
 		if s.kind == FixedListLayer {
 			stride /= s.dim
 		}
 	}
+}
+
+// validBits marks slots whose level, every stride-th of def, is at most base.
+// The bitmap is nil when all are.
+func validBits(def []uint16, base uint16, stride, slots int) (valid []byte, nulls int) {
+	valid = make([]byte, (slots+7)/8)
+	set, k := 0, 0
+	if stride == 1 {
+		for ; k+8 <= slots; k += 8 {
+			var b uint32
+			for i, d := range def[k : k+8] {
+				// The sign bit of d-base-1 is set exactly when d <= base.
+				b |= (uint32(d) - uint32(base) - 1) >> 31 << i
+			}
+			valid[k/8] = byte(b)
+			set += bits.OnesCount32(b)
+		}
+	}
+	for ; k < slots; k++ {
+		if def[k*stride] <= base {
+			setBit(valid, k)
+			set++
+		}
+	}
+	if set == slots {
+		return nil, 0
+	}
+	return valid, slots - set
 }
 
 func itemLayer(slots []int32, def []uint16, base uint16) Layer {

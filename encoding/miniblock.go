@@ -294,7 +294,7 @@ func (d *miniBlockRead) chunk(c *chunk, raw []byte, rows []Range) ([]Range, erro
 	if err != nil {
 		return nil, err
 	}
-	values, err := d.codec.decode(bufs, c.n)
+	values, err := d.codec.codes(bufs, c.n, d.ix.dict == nil && (d.out.kind == var32Vector || d.out.kind == var64Vector))
 	if err != nil {
 		return nil, err
 	}
@@ -392,16 +392,15 @@ func (d *miniBlockRead) take(rep, def []uint16, values *block, e0, e1, s0, s1 in
 	}
 	d.levels.entries += e1 - e0
 	if d.ix.dict == nil {
+		if d.codec.fsst != nil && (d.out.kind == var32Vector || d.out.kind == var64Vector) {
+			return d.out.appendFSST(d.codec.fsst, values, s0, s1)
+		}
 		return d.out.append(values, s0, s1)
 	}
 	if values.kind != fixedBlock || values.bits > 64 || values.bits%8 != 0 {
 		return fault.Corruptf(-1, "encoding: dictionary indices stored as %s", values.describe())
 	}
-	d.idx = d.idx[:0]
-	s := sequence{values.data, values.bits, values.n}
-	for i := s0; i < s1; i++ {
-		d.idx = append(d.idx, uint32(min(s.at(i), uint64(strayIndex))))
-	}
+	d.idx = sequence{values.data, values.bits, values.n}.indices(d.idx[:0], s0, s1)
 	return d.out.appendGather(d.ix.dict, d.idx)
 }
 

@@ -49,6 +49,21 @@ func (s sequence) int64s() ([]int64, error) {
 	return out, nil
 }
 
+// indices appends words [from, to) as dictionary indices; larger ones than any
+// dictionary can hold become strayIndex.
+func (s sequence) indices(dst []uint32, from, to int) []uint32 {
+	if s.bits == 32 {
+		for raw := s.data[4*from : 4*to]; len(raw) >= 4; raw = raw[4:] {
+			dst = append(dst, binary.LittleEndian.Uint32(raw))
+		}
+		return dst
+	}
+	for i := from; i < to; i++ {
+		dst = append(dst, uint32(min(s.at(i), uint64(strayIndex))))
+	}
+	return dst
+}
+
 // u16s narrows a level sequence; the codec's width must be 16 bits.
 func (s sequence) u16s() ([]uint16, error) {
 	if s.bits != 16 {

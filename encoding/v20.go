@@ -88,7 +88,7 @@ func NewReader20(path []*schema.Field, file *File20) (*Reader20, error) {
 	r := &Reader20{path: path, packed: wholeRow}
 	for i, f := range path {
 		column, ok := file.ByField[f.ID]
-		if !ok && f.Shape == schema.Struct {
+		if !ok && i < len(path)-1 && f.Logical == "struct" {
 			r.above = append(r.above, nil)
 			continue
 		}
@@ -101,7 +101,7 @@ func NewReader20(path []*schema.Field, file *File20) (*Reader20, error) {
 		}
 		switch first := pages.first(); {
 		case f.Shape == schema.Struct && first.GetPackedStruct() == nil:
-			if err := pages.mustBe("struct", (*lancepb.ArrayEncoding20).GetStruct); err != nil {
+			if err := pages.mustBeHeader(); err != nil {
 				return nil, r.wrap(err)
 			}
 			r.above = append(r.above, nil)
@@ -254,7 +254,8 @@ func (r *Reader20) wrap(err error) error {
 // pages20 are the parsed pages of one column, those without slots left out.
 type pages20 struct {
 	pages []page20
-	total uint64 // slots
+	total uint64                   // slots
+	empty *lancepb.ArrayEncoding20 // of a page without slots
 }
 
 type page20 struct {
@@ -271,12 +272,13 @@ type page20 struct {
 func newPages20(c *Column20) (*pages20, error) {
 	p := &pages20{pages: make([]page20, 0, len(c.Pages))}
 	for i, page := range c.Pages {
-		if page.Rows == 0 && i > 0 {
-			continue // needs no decoding, and may say anything
-		}
 		enc := new(lancepb.ArrayEncoding20)
 		if err := proto.Unmarshal(page.Layout, enc); err != nil {
 			return nil, fault.Corruptf(-1, "encoding: description of page %d: %v", i, err)
+		}
+		if page.Rows == 0 {
+			p.empty = bare20(enc)
+			continue
 		}
 		if page.Rows > math.MaxInt64-p.total {
 			return nil, fault.Corruptf(-1, "encoding: page %d brings the column to more than 2^63 slots", i)
@@ -298,20 +300,20 @@ func bare20(enc *lancepb.ArrayEncoding20) *lancepb.ArrayEncoding20 {
 	}
 }
 
-// first is the description of the first page; nil, which has all getters, when
-// there is none.
+// first is the description of the first page that has slots, else of any page;
+// nil, which has all getters, when there is none.
 func (p *pages20) first() *lancepb.ArrayEncoding20 {
 	if len(p.pages) == 0 {
-		return nil
+		return p.empty
 	}
 	return p.pages[0].enc
 }
 
-// mustBe checks that all pages are of one kind.
-func (p *pages20) mustBe(kind string, get func(*lancepb.ArrayEncoding20) *lancepb.Struct20) error {
+// mustBeHeader checks that the pages are those of a struct, which hold nothing.
+func (p *pages20) mustBeHeader() error {
 	for i := range p.pages {
-		if get(p.pages[i].enc) == nil {
-			return fault.Corruptf(-1, "encoding: page of %s among %s pages", kindOf20(p.pages[i].enc), kind)
+		if p.pages[i].enc.GetStruct() == nil {
+			return fault.Corruptf(-1, "encoding: page of %s in the column of a struct", kindOf20(p.pages[i].enc))
 		}
 	}
 	return nil
@@ -323,14 +325,11 @@ func (p *pages20) prepareLists() error {
 	for i := range p.pages {
 		page := &p.pages[i]
 		l := page.enc.GetList()
-		if l == nil && page.slots == 0 {
-			continue
-		}
 		if l == nil {
 			return fault.Corruptf(-1, "encoding: page of %s among list pages", kindOf20(page.enc))
 		}
 		page.item, page.items, page.nullAdd = item, l.GetNumItems(), l.GetNullOffsetAdjustment()
-		if page.slots > 0 && page.nullAdd <= page.items {
+		if page.nullAdd <= page.items {
 			return fault.Corruptf(-1, "encoding: null offset adjustment %d for %d items", page.nullAdd, page.items)
 		}
 		if page.items > math.MaxInt64-item {

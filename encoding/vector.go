@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/flightblob/flightblob/encoding/internal/fsst"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -35,6 +36,7 @@ type vector struct {
 	typ   arrow.DataType
 	kind  vectorKind
 	n     int
+	want  int // values that the read will append, as far as known
 	width int // fixedVector: bytes per value
 	data  []byte
 	off32 []int32
@@ -57,7 +59,7 @@ type vector struct {
 
 // newVector makes an empty vector for a storage type, with room for n values.
 func newVector(typ arrow.DataType, n int) (*vector, error) {
-	v := &vector{typ: typ}
+	v := &vector{typ: typ, want: n}
 	switch t := typ.(type) {
 	case *arrow.NullType:
 		v.kind = nullVector
@@ -208,56 +210,116 @@ func (v *vector) append(b *block, from, to int) error {
 
 func (v *vector) appendVar(b *block, from, to int) error {
 	first, last := b.offs[from], b.offs[to]
-	base := int64(len(v.data))
-	if base+last-first > maxVectorBytes {
-		return tooLarge(base + last - first)
+	if err := v.reserve(int(last-first), to-from); err != nil {
+		return err
 	}
+	shift := int64(len(v.data)) - first
 	v.data = append(v.data, b.data[first:last]...)
-	shift := base - first
+	v.appendOffsets(b.offs[from+1:to+1], shift)
+	v.n += to - from
+	return nil
+}
+
+// appendFSST expands FSST codes [from, to) straight into the vector.
+func (v *vector) appendFSST(d *fsst.Decoder, b *block, from, to int) error {
+	if b.kind != varBlock {
+		return fault.Corruptf(-1, "encoding: fsst over %s", b.describe())
+	}
+	if err := v.reserve(min(2*int(b.offs[to]-b.offs[from]), maxVectorBytes-len(v.data)), to-from); err != nil {
+		return err
+	}
+	at32, at64 := len(v.off32), len(v.off64)
+	if v.kind == var32Vector {
+		v.off32 = growTo(v.off32, at32+to-from)
+	} else {
+		v.off64 = growTo(v.off64, at64+to-from)
+	}
+	out := v.data
+	for i := from; i < to; i++ {
+		var err error
+		if out, err = d.AppendDecoded(out, b.data[b.offs[i]:b.offs[i+1]]); err != nil {
+			return err
+		}
+		if len(out) > maxVectorBytes {
+			return tooLarge(int64(len(out)))
+		}
+		if v.kind == var32Vector {
+			v.off32[at32+i-from] = int32(len(out))
+		} else {
+			v.off64[at64+i-from] = int64(len(out))
+		}
+	}
+	v.data = out
+	v.n += to - from
+	return nil
+}
+
+// appendOffsets adds end offsets, each moved by shift.
+func (v *vector) appendOffsets(ends []int64, shift int64) {
 	if v.kind == var32Vector {
 		at := len(v.off32)
-		v.off32 = growTo(v.off32, at+to-from)
-		for i, o := range b.offs[from+1 : to+1] {
-			v.off32[at+i] = int32(o + shift)
+		v.off32 = growTo(v.off32, at+len(ends))
+		out := v.off32[at:]
+		for i, o := range ends {
+			out[i] = int32(o + shift)
 		}
-	} else {
-		at := len(v.off64)
-		v.off64 = growTo(v.off64, at+to-from)
-		for i, o := range b.offs[from+1 : to+1] {
-			v.off64[at+i] = o + shift
-		}
+		return
 	}
-	v.n += to - from
+	at := len(v.off64)
+	v.off64 = growTo(v.off64, at+len(ends))
+	out := v.off64[at:]
+	for i, o := range ends {
+		out[i] = o + shift
+	}
+}
+
+// reserve makes room for more bytes of variable-width values, count of them,
+// and on growing for as much as the values still wanted will take if they are
+// like those so far.
+func (v *vector) reserve(more, count int) error {
+	need := len(v.data) + more
+	if need > maxVectorBytes {
+		return tooLarge(int64(need))
+	}
+	if need <= cap(v.data) {
+		return nil
+	}
+	room := need
+	if n := v.n + count; n > 0 && n < v.want {
+		room = int(min(float64(need)/float64(n)*float64(v.want)*1.02, maxVectorBytes)) + 64
+	}
+	v.data = append(make([]byte, 0, max(need, min(room, 8*need+4096))), v.data...)
 	return nil
 }
 
 // appendSpans copies values that lie apart in data; size -1 marks a null slot.
 func (v *vector) appendSpans(data []byte, spans []span) error {
-	total := len(v.data)
+	total := 0
 	for _, s := range spans {
 		total += max(s.size, 0)
 	}
-	if total > maxVectorBytes {
-		return tooLarge(int64(total))
+	if err := v.reserve(total, len(spans)); err != nil {
+		return err
 	}
-	if total > cap(v.data) {
-		v.data = append(make([]byte, 0, max(total, min(2*cap(v.data), maxVectorBytes))), v.data...)
-	}
+	out := v.data
 	if v.kind == var32Vector {
 		at := len(v.off32)
 		v.off32 = growTo(v.off32, at+len(spans))
+		ends := v.off32[at:]
 		for i, s := range spans {
-			v.data = append(v.data, data[s.at:s.at+max(s.size, 0)]...)
-			v.off32[at+i] = int32(len(v.data))
+			out = append(out, data[s.at:s.at+max(s.size, 0)]...)
+			ends[i] = int32(len(out))
 		}
 	} else {
 		at := len(v.off64)
 		v.off64 = growTo(v.off64, at+len(spans))
+		ends := v.off64[at:]
 		for i, s := range spans {
-			v.data = append(v.data, data[s.at:s.at+max(s.size, 0)]...)
-			v.off64[at+i] = int64(len(v.data))
+			out = append(out, data[s.at:s.at+max(s.size, 0)]...)
+			ends[i] = int64(len(out))
 		}
 	}
+	v.data = out
 	v.n += len(spans)
 	return nil
 }
@@ -409,17 +471,28 @@ func (v *vector) appendGather(items *block, idx []uint32) error {
 		v.n += len(idx)
 		return nil
 	case v.kind == var32Vector && items.kind == varBlock:
+		total := int64(0)
+		for _, k := range idx {
+			if int(k) < items.n {
+				total += items.offs[k+1] - items.offs[k]
+			}
+		}
+		if total > maxVectorBytes {
+			return tooLarge(total)
+		}
+		if err := v.reserve(int(total), len(idx)); err != nil {
+			return err
+		}
 		at := len(v.off32)
 		v.off32 = growTo(v.off32, at+len(idx))
+		ends, out := v.off32[at:], v.data
 		for i, k := range idx {
 			if int(k) < items.n {
-				v.data = append(v.data, items.data[items.offs[k]:items.offs[k+1]]...)
+				out = append(out, items.data[items.offs[k]:items.offs[k+1]]...)
 			}
-			if len(v.data) > maxVectorBytes {
-				return tooLarge(int64(len(v.data)))
-			}
-			v.off32[at+i] = int32(len(v.data))
+			ends[i] = int32(len(out))
 		}
+		v.data = out
 		v.n += len(idx)
 		return nil
 	case v.kind == dictVector:
