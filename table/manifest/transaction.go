@@ -63,7 +63,7 @@ func countIndexes(data []byte, pb *lancepb.Manifest) (int, error) {
 			count++
 		}
 	}); err != nil {
-		return 0, fault.In("", int64(pb.GetIndexSection())+4, err)
+		return 0, fault.At(int64(pb.GetIndexSection())+4, err)
 	}
 	return count, nil
 }
