@@ -103,4 +103,6 @@ def server_survives(request):
     """No request may end the process: whoever used the shared server finds it alive."""
     yield
     if "fixtures_client" in request.fixturenames:
-        request.getfixturevalue("fixtures_server").check_alive()
+        server = request.getfixturevalue("fixtures_server")
+        server.check_alive()
+        server.check_panics()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from referee import stock
 from referee.client import Client
-from referee.server import Server, free_port, metric, settle
+from referee.server import Server, settle
 
 CLIENTS = 100
 SIZES = {"small": lambda i: 4096, "images": lambda i: 90_000 + i % 1000, "inline": lambda i: 100 + i % 50}
@@ -110,14 +110,13 @@ def crowd(uri, seed, seconds):
 
 
 def test_hundred_clients(binary, root, seed, full):
-    address = f"127.0.0.1:{free_port()}"
-    with Server(binary, root, arguments=["--metrics", address]) as server:
+    with Server(binary, root) as server:
 
         def goroutines():
-            return metric(address, "go_goroutines")
+            return server.metric("go_goroutines")
 
         def resident():
-            return metric(address, "process_resident_memory_bytes")
+            return server.metric("process_resident_memory_bytes")
 
         quiet = settle(goroutines, 0, 1)
         crowd(server.uri, seed, 3)  # warms caches and heap: what is resident then is the base
@@ -141,15 +140,14 @@ def test_hundred_clients(binary, root, seed, full):
 
 def test_clients_that_leave(binary, root):
     """Streams that are cancelled at the first batch leave nothing running."""
-    address = f"127.0.0.1:{free_port()}"
-    with Server(binary, root, arguments=["--metrics", address]) as server:
+    with Server(binary, root) as server:
         client = Client(server.uri)
         client.get(table="images", limit=1)
-        quiet = settle(lambda: metric(address, "go_goroutines"), 0, 1)
+        quiet = settle(lambda: server.metric("go_goroutines"), 0, 1)
         for _ in range(30):
             reader = client.reader(table="images", batch_bytes=100_000)
             reader.read_chunk()
             reader.cancel()
-        left = settle(lambda: metric(address, "go_goroutines"), quiet + 5, 3)
+        left = settle(lambda: server.metric("go_goroutines"), quiet + 5, 3)
         assert left <= quiet + 5, f"{left} goroutines stay, {quiet} before"
         client.close()

@@ -65,6 +65,7 @@ def test_matrix(server, client, maker, seed, case):
         assert told is None, f"by FlightInfo: {told}"
     finally:
         server.check_alive()
+        server.check_panics()
         shutil.rmtree(maker.root / f"{name}.lance", ignore_errors=True)
 
 

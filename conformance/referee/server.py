@@ -26,7 +26,8 @@ class Server:
     """
 
     def __init__(self, binary, roots, external=(), arguments=(), environment=None):
-        command = [str(binary), "serve", "--listen", "127.0.0.1:0"]
+        self.metrics = f"127.0.0.1:{free_port()}"
+        command = [str(binary), "serve", "--listen", "127.0.0.1:0", "--metrics", self.metrics]
         if isinstance(roots, dict):
             for name, path in roots.items():
                 command += ["--root", f"{name}={path}"]
@@ -75,6 +76,20 @@ class Server:
         if self.process.poll() is not None:
             raise Died(f"the server ended with status {self.process.returncode}; stderr: {self.stderr()[-4000:]}")
 
+    def metric(self, name):
+        """One number from the server's metrics, summed over its labels."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        lines = [line for line in text.splitlines() if line.startswith((name + " ", name + "{"))]
+        if not lines:
+            raise KeyError(f"no metric {name}")
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def check_panics(self):
+        """A panic that was caught is a fault all the same."""
+        if self.metric("flightblob_panics_total"):
+            raise Died(f"panics were caught; stderr: {self.stderr()[:6000]}")
+
     def stop(self):
         """SIGTERM, and the exit status. The log goes when all went well."""
         if self.process.poll() is None:
@@ -93,7 +108,11 @@ class Server:
         return self
 
     def __exit__(self, kind, *_):
-        status = self.stop()
+        try:
+            if kind is None and self.process.poll() is None:
+                self.check_panics()
+        finally:
+            status = self.stop()
         if kind is None and status != 0:
             raise Died(f"exit status {status} after SIGTERM; stderr: {self.stderr()[-4000:]}")
 
@@ -114,16 +133,6 @@ def memory(pid):
         if name in found:
             found[name] = int(value.split()[0]) * 1024
     return found
-
-
-def metric(address, name):
-    """One number from a Prometheus page, summed over its labels."""
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    found = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith((name + " ", name + "{"))]
-    if not found:
-        raise KeyError(f"no metric {name} at http://{address}/metrics")
-    return sum(found)
 
 
 def settle(read, limit, seconds=15):

@@ -64,7 +64,7 @@ func list(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var ids []string
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
