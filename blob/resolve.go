@@ -12,7 +12,7 @@ import (
 )
 
 // Resolver finds the bytes of descriptors of one snapshot. It may be used from
-// any goroutine. Places are located once and remembered, so a Resolver should
+// any goroutine. Bases are located once and remembered, so a Resolver should
 // live no longer than the request it serves.
 type Resolver struct {
 	bases  map[uint32]manifest.Base
@@ -20,12 +20,7 @@ type Resolver struct {
 
 	mu      sync.Mutex
 	located map[uint32]objstore.Location // base id → its folder
-	objects map[string]objstore.Location // absolute External URI → object
 }
-
-// maxObjects bounds the remembered External objects. Ranges of few archives
-// are the common case, one object per value the other.
-const maxObjects = 256
 
 // NewResolver makes a Resolver for a snapshot's bases, keyed by id (RES-8),
 // with the locator of this server's stores.
@@ -34,7 +29,6 @@ func NewResolver(bases map[uint32]manifest.Base, locate Locator) *Resolver {
 		bases:   bases,
 		locate:  locate,
 		located: make(map[uint32]objstore.Location),
-		objects: make(map[string]objstore.Location),
 	}
 }
 
@@ -44,40 +38,50 @@ func NewResolver(bases map[uint32]manifest.Base, locate Locator) *Resolver {
 // value, and its Object may be nowhere. The error says what is wrong with the
 // descriptor; the caller adds field and row.
 func (r *Resolver) Resolve(ctx context.Context, d Descriptor, o *Owner) (Extent, error) {
+	e, err := r.interval(d, o)
+	if err != nil || e.Length == 0 && !e.Whole {
+		return e, err
+	}
+	if e.Object, err = r.object(ctx, d, o); err != nil {
+		return Extent{}, err
+	}
+	return e, nil
+}
+
+// interval is what Resolve says apart from the object.
+func (r *Resolver) interval(d Descriptor, o *Owner) (Extent, error) {
 	if err := r.Check(d); err != nil {
 		return Extent{}, err
 	}
 	e := Extent{Offset: d.Position, Length: d.Size, Owned: true, Immutable: o != nil && o.Immutable}
-	if d.Kind == External {
+	switch {
+	case d.Kind == External:
 		e.Owned, e.Immutable, e.Whole = false, false, d.Size == 0
-	} else if d.Size == 0 { // nothing to look at, NUL-6…8
+	case d.Size == 0: // nothing to look at, NUL-6…8
 		e.Offset = 0
-		return e, nil
-	}
-	if o == nil && (d.Kind <= Dedicated || d.Kind == Managed) {
-		return Extent{}, fault.New(fault.Internal, "blob: kind %d (%s) without an owning data file", uint8(d.Kind), d.Kind)
-	}
-	var err error
-	switch d.Kind {
-	case Inline: // RES-3
-		e.Object = o.File
-	case Packed:
-		e.Object = o.Sidecar(d.ID)
-	case Dedicated: // the position is ignored, DIFF-9
-		e.Object, e.Offset = o.Sidecar(d.ID), 0
-	case External:
-		e.Object, err = r.external(ctx, d)
-	case Managed: // RES-12, RES-13
-		e.Object = below(o.Base, d.URI)
-	case ManagedBase:
-		if e.Object, err = r.baseLocation(ctx, d); err == nil {
-			e.Object = below(e.Object, d.URI)
-		}
-	}
-	if err != nil {
-		return Extent{}, err
+	case d.Kind == Dedicated: // the position is ignored, DIFF-9
+		e.Offset = 0
 	}
 	return e, nil
+}
+
+// object finds where the bytes of a checked descriptor lie.
+func (r *Resolver) object(ctx context.Context, d Descriptor, o *Owner) (objstore.Location, error) {
+	if o == nil && (d.Kind <= Dedicated || d.Kind == Managed) {
+		return objstore.Location{}, fault.New(fault.Internal, "blob: kind %d (%s) without an owning data file", uint8(d.Kind), d.Kind)
+	}
+	switch d.Kind {
+	case Inline: // RES-3
+		return o.File, nil
+	case Packed, Dedicated:
+		return o.Sidecar(d.ID), nil
+	case External:
+		return r.external(ctx, d)
+	case Managed: // RES-12, RES-13
+		return below(o.Base, d.URI), nil
+	}
+	base, err := r.baseLocation(ctx, d) // ManagedBase
+	return below(base, d.URI), err
 }
 
 // Check refuses a descriptor that no store could make readable: unknown kind
@@ -169,22 +173,5 @@ func (r *Resolver) external(ctx context.Context, d Descriptor) (objstore.Locatio
 		}
 		return below(loc, path), nil
 	}
-	r.mu.Lock()
-	loc, ok := r.objects[d.URI]
-	r.mu.Unlock()
-	if ok {
-		return loc, nil
-	}
-	uri := strings.Clone(d.URI) // see below
-	loc, err := r.locate(ctx, uri)
-	if err != nil {
-		return objstore.Location{}, err
-	}
-	r.mu.Lock()
-	if len(r.objects) >= maxObjects {
-		clear(r.objects)
-	}
-	r.objects[uri] = loc
-	r.mu.Unlock()
-	return loc, nil
+	return r.locate(ctx, strings.Clone(d.URI)) // see below
 }

@@ -202,12 +202,11 @@ func TestResolveRefuses(t *testing.T) {
 	})
 }
 
-func TestResolverRemembers(t *testing.T) {
+func TestResolverRemembersBases(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	for range 3 {
 		for _, d := range []Descriptor{
-			{Kind: External, Size: 1, URI: "test:///ext/ten"},
 			{Kind: External, Size: 1, ID: 5, URI: "a"},
 			{Kind: ManagedBase, Size: 1, ID: 5, URI: "b"},
 		} {
@@ -216,7 +215,52 @@ func TestResolverRemembers(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(w.located, " "); got != "test:///ext/ten /five" {
+	if got := strings.Join(w.located, " "); got != "/five" {
+		t.Errorf("located %s", got)
+	}
+}
+
+// TestCursor resolves every pair of values in a row and expects what Resolve
+// gives for each alone.
+func TestCursor(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	values := []Descriptor{
+		{Kind: Inline, Position: 1, Size: 2},
+		{Kind: Inline},
+		{Kind: Packed, Position: 1, Size: 2, ID: 1},
+		{Kind: Packed, Position: 3, Size: 2, ID: 2},
+		{Kind: Dedicated, Position: 3, Size: 2, ID: 1},
+		{Kind: Packed, Size: 2}, // refused
+		{Kind: External, Size: 2, URI: "test:///a"},
+		{Kind: External, Position: 5, URI: "test:///a"},
+		{Kind: External, Position: 5, Size: 1, ID: 5, URI: "a"},
+		{Kind: Managed, Position: 5, Size: 1, URI: "a"},
+		{Kind: ManagedBase, Position: 5, Size: 1, ID: 5, URI: "a"},
+		{Kind: ManagedBase, Position: 5, Size: 1, ID: 3, URI: "a"},
+		{Kind: ManagedBase, Position: 5, Size: 1, ID: 3, URI: "b"},
+		{Kind: ManagedBase, Position: 5, Size: 1, ID: 9, URI: "b"}, // denied
+	}
+	for _, first := range values {
+		for _, second := range values {
+			c := w.r.Cursor(w.owner)
+			for _, d := range []Descriptor{first, second} {
+				want, wantErr := w.r.Resolve(t.Context(), d, w.owner)
+				got, err := c.Resolve(t.Context(), d)
+				if got != want || (err == nil) != (wantErr == nil) {
+					t.Errorf("%v after %v: %+v, %v, want %+v, %v", d, first, got, err, want, wantErr)
+				}
+			}
+		}
+	}
+	w.located = nil
+	c := w.r.Cursor(nil)
+	for i := range uint64(3) {
+		if _, err := c.Resolve(t.Context(), Descriptor{Kind: External, Position: i, Size: 1, URI: "test:///a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(w.located, " "); got != "test:///a" {
 		t.Errorf("located %s", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 type leafView struct {
 	leafInfo
 	column blob.Column
-	owner  *blob.Owner
+	cursor blob.Cursor
 	levels []level // one for each list on the way, outermost first
 	// visible tells the elements that no null ancestor hides; nil = all.
 	// Hidden ones are never read, whatever they hold (IN-11).
@@ -47,14 +47,14 @@ func (l *leafView) bound(r int) int {
 func (l *leafView) hidden(i int) bool { return l.visible != nil && !l.visible[i] }
 
 // collect views the blob leaves of a batch. Owners are in leaf order.
-func (t *tree) collect(rec arrow.RecordBatch, owners []*blob.Owner) ([]*leafView, error) {
+func (t *tree) collect(rec arrow.RecordBatch, blobs *blob.Resolver, owners []*blob.Owner) ([]*leafView, error) {
 	if len(owners) != len(t.leaves) {
 		return nil, fault.New(fault.Internal, "materialize: %d owners for %d blob columns", len(owners), len(t.leaves))
 	}
 	if int(rec.NumCols()) != len(t.columns) {
 		return nil, fault.New(fault.Internal, "materialize: a batch of %d columns for %d", rec.NumCols(), len(t.columns))
 	}
-	c := collector{tree: t, owners: owners}
+	c := collector{tree: t, blobs: blobs, owners: owners}
 	for i, n := range t.columns {
 		if n == nil {
 			continue
@@ -68,6 +68,7 @@ func (t *tree) collect(rec arrow.RecordBatch, owners []*blob.Owner) ([]*leafView
 
 type collector struct {
 	tree   *tree
+	blobs  *blob.Resolver
 	owners []*blob.Owner
 	views  []*leafView
 }
@@ -81,7 +82,7 @@ func (c *collector) walk(n *node, arr arrow.Array, levels []level, visible []boo
 		c.views = append(c.views, &leafView{
 			leafInfo: c.tree.leaves[n.leaf],
 			column:   column,
-			owner:    c.owners[n.leaf],
+			cursor:   c.blobs.Cursor(c.owners[n.leaf]),
 			levels:   append([]level(nil), levels...),
 			visible:  visible,
 		})

@@ -31,7 +31,7 @@ type found struct {
 func (l *lengths) forget() { clear(l.known) }
 
 // of gives the length of element i, whose sentinel extent is e.
-func (l *lengths) of(ctx context.Context, blobs *blob.Resolver, leaf *leafView, i int, e blob.Extent) (uint64, error) {
+func (l *lengths) of(ctx context.Context, leaf *leafView, i int, e blob.Extent) (uint64, error) {
 	if f, ok := l.known[element{leaf, i}]; ok {
 		return f.n, f.err
 	}
@@ -45,7 +45,7 @@ func (l *lengths) of(ctx context.Context, blobs *blob.Resolver, leaf *leafView, 
 		if err != nil || isNull || d.Kind != blob.External || d.Size != 0 {
 			continue
 		}
-		if ahead, err := blobs.Resolve(ctx, d, leaf.owner); err == nil { // else its own turn reports it
+		if ahead, err := leaf.cursor.Resolve(ctx, d); err == nil { // else its own turn reports it
 			wanted, extents = append(wanted, k), append(extents, ahead)
 		}
 	}

@@ -75,7 +75,7 @@ func (b *builder) run(ctx context.Context, src Source, send emit) error {
 		if rec.NumRows() == 0 {
 			continue
 		}
-		views, err := b.tree.collect(rec, src.Owners())
+		views, err := b.tree.collect(rec, b.values.blobs, src.Owners())
 		if err != nil {
 			return err
 		}

@@ -55,10 +55,10 @@ func (r *resolver) resolve(ctx context.Context, v *value, d blob.Descriptor, l *
 		return r.reference(v, d)
 	}
 	v.state = stateBytes
-	if v.ext, err = r.blobs.Resolve(ctx, d, l.owner); err != nil || !v.ext.Whole {
+	if v.ext, err = l.cursor.Resolve(ctx, d); err != nil || !v.ext.Whole {
 		return err
 	}
-	n, err := r.lengths.of(ctx, r.blobs, l, i, v.ext)
+	n, err := r.lengths.of(ctx, l, i, v.ext)
 	if err != nil {
 		return readError(ctx, v.ext.Object, false, 0, 0, err)
 	}
