@@ -181,7 +181,8 @@ func (t *Table) versionAt(ctx context.Context, root objstore.Location, branch st
 			return published{}, err
 		}
 		for i, info := range infos {
-			if !info.Timestamp.After(at) {
+			// Clients see and send microseconds; a version's own time means it.
+			if !info.Timestamp.Truncate(time.Microsecond).After(at) {
 				return window[i], nil
 			}
 		}
