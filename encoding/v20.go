@@ -71,7 +71,7 @@ type Reader20 struct {
 	chars  *pages20 // charsLeaf20: the bytes
 	kids   []*Reader20
 	typ    arrow.DataType // of the answer's values
-	plain  bool           // a legacy blob stored as plain binary
+	plain  bool           // a blob stored as plain binary
 	packed int            // child number within rows of a packed struct, or wholeRow
 }
 
@@ -126,7 +126,7 @@ func (r *Reader20) prepareLeaf(file *File20, at, column int) error {
 	f, first := r.path[at], r.leaf.first()
 	leaf := r.path[len(r.path)-1]
 	r.typ = leaf.Storage
-	if leaf.Blob == schema.BlobV2 || leaf.Shape != schema.Leaf || r.typ == nil {
+	if leaf.Shape != schema.Leaf || r.typ == nil {
 		return fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: field of type %q", leaf.Logical)
 	}
 	blob, err := blobColumn20(file.Columns[column].Encoding)
@@ -134,12 +134,12 @@ func (r *Reader20) prepareLeaf(file *File20, at, column int) error {
 		return err
 	}
 	switch {
-	case blob && leaf.Blob != schema.LegacyBlob:
+	case blob && leaf.Blob == schema.NotBlob:
 		return fault.Corruptf(-1, "encoding: stored as a blob column, but the schema does not mark it so")
 	case blob:
 		r.kind = blobLeaf20
 		return nil
-	case leaf.Blob == schema.LegacyBlob:
+	case leaf.Blob != schema.NotBlob:
 		r.plain, r.typ = true, arrow.BinaryTypes.LargeBinary
 	}
 	switch f.Shape {
@@ -163,9 +163,11 @@ func (r *Reader20) prepareLeaf(file *File20, at, column int) error {
 		}
 		r.chars, err = newPages20(&file.Columns[column+1])
 		return err
-	case first.GetStruct() != nil && len(f.Children) == 0:
+	case first.GetStruct() == nil || r.typ.ID() != arrow.STRUCT:
+		// An array per page; what does not fit the type is refused with it.
+	case len(f.Children) == 0:
 		r.kind = emptyLeaf20
-	case first.GetStruct() != nil:
+	default:
 		r.kind = structLeaf20
 		for _, c := range f.Children {
 			if c.Shape != schema.Leaf {
@@ -210,9 +212,8 @@ func isBytes(t arrow.DataType) bool {
 	return false
 }
 
-// PlainBlob says that the field is marked as a legacy blob but stored as a
-// plain column, as early writers did: Read then gives large_binary values
-// instead of descriptors.
+// PlainBlob says that the field is a blob but stored as a plain column, as
+// early writers did: Read then gives large_binary values instead of descriptors.
 func (r *Reader20) PlainBlob() bool { return r.plain }
 
 // Rows is the number of top-level rows of the file's columns.

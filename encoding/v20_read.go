@@ -15,8 +15,9 @@ import (
 // the leaf costs one round of requests, the leaf one or two.
 //
 // A null list has no children in the answer, although files may keep items
-// under it. The values of legacy blobs are of schema.DescriptorType, or
-// large_binary when PlainBlob says so.
+// under it. The values of blobs are of schema.DescriptorType, also for a field
+// that has become a Blob v2 since the file was written (LEG-6), or large_binary
+// when PlainBlob says so.
 func (r *Reader20) Read(ctx context.Context, fetch Fetch, rows []Range) (*Leaf, error) {
 	sel := make([]Range, 0, len(rows))
 	var last uint64

@@ -2,8 +2,11 @@ package encoding
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -325,6 +328,71 @@ func TestGoldens20(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".lance"), func(t *testing.T) {
 			t.Parallel()
 			checkFile20(t, path)
+		})
+	}
+}
+
+func TestLegacyFixture20(t *testing.T) {
+	t.Parallel()
+	const dir = "../conformance/fixtures/tables/legacy_v20/"
+	files, err := filepath.Glob(dir + "table.lance/data/*.lance")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d data files (%v)", len(files), err)
+	}
+	raw, err := os.ReadFile(dir + "expected.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type value struct {
+		Len    int
+		SHA256 string
+	}
+	var expected struct {
+		Tables map[string]struct {
+			Snapshots map[string]struct {
+				Rows        []struct{ Img *value }
+				Descriptors []struct {
+					Img struct{ Position, Size uint64 }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &expected); err != nil {
+		t.Fatal(err)
+	}
+	want := expected.Tables["table.lance"].Snapshots["1"]
+	f := openFile20(t, files[0])
+	img := f.schema.Fields[1]
+	// A field that became a Blob v2 later reads the same from its old files.
+	grown := *img
+	grown.Blob = schema.BlobV2
+	for name, field := range map[string]*schema.Field{"LEG-9 legacy field": img, "LEG-6 field of a mixed table": &grown} {
+		t.Run(name, func(t *testing.T) {
+			r, err := NewReader20(field.Path(), f.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf, err := r.Read(t.Context(), f.fetch, []Range{{0, uint64(len(want.Rows))}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			desc := leaf.Values.(*array.Struct)
+			for i, row := range want.Rows {
+				if (row.Img == nil) != desc.IsNull(i) {
+					t.Errorf("row %d: null is %v", i, desc.IsNull(i))
+				}
+				position, size := desc.Field(1).(*array.Uint64).Value(i), desc.Field(2).(*array.Uint64).Value(i)
+				if d := want.Descriptors[i].Img; position != d.Position || size != d.Size {
+					t.Errorf("row %d: %d+%d, want %d+%d", i, position, size, d.Position, d.Size)
+				}
+				if row.Img == nil {
+					continue
+				}
+				payload := f.data[position : position+size]
+				if sum := sha256.Sum256(payload); len(payload) != row.Img.Len || hex.EncodeToString(sum[:]) != row.Img.SHA256 {
+					t.Errorf("row %d: %d bytes with hash %x", i, len(payload), sum)
+				}
+			}
 		})
 	}
 }
