@@ -34,7 +34,7 @@ func encoded(a arrow.Array, from, to int64) int64 {
 		return entryBytes
 	}
 	if a.NullN() > 0 {
-		n += padded((rows + 7) / 8)
+		n += bitmap(rows)
 	}
 	switch a := a.(type) {
 	case array.ExtensionArray:
@@ -42,7 +42,7 @@ func encoded(a arrow.Array, from, to int64) int64 {
 	case *array.Dictionary:
 		return encoded(a.Indices(), from, to)
 	case *array.Boolean:
-		return n + padded((rows+7)/8)
+		return n + bitmap(rows)
 	case *array.Struct:
 		for i := range a.NumField() {
 			n += encoded(a.Field(i), from, to)
@@ -127,6 +127,9 @@ func whole(d arrow.ArrayData) int64 {
 	}
 	return n
 }
+
+// bitmap is the length of a bitmap that IPC makes anew: padded to 64 bytes.
+func bitmap(rows int64) int64 { return ((rows+7)/8 + 63) &^ 63 }
 
 func padded(n int64) int64 { return (n + 7) &^ 7 }
 
