@@ -130,7 +130,7 @@ func TestBlobV2Schema(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	})
-	t.Run("SCH-9 the tree keeps the shape that the column was made with", func(t *testing.T) {
+	t.Run("the tree keeps the shape that the column was made with", func(t *testing.T) {
 		if f := build(t, node{"img", "struct", true, blobMark, minimal()}).Fields[0]; len(f.Children) != 2 {
 			t.Errorf("%d children", len(f.Children))
 		}
@@ -148,7 +148,7 @@ func describeNodes(nodes []node) string {
 func TestLegacyBlobs(t *testing.T) {
 	t.Parallel()
 	mark := func(value string) map[string]string { return map[string]string{KeyBlob: value, "own": "1"} }
-	t.Run("LEG-1 marked binary and large_binary", func(t *testing.T) {
+	t.Run("marked binary and large_binary", func(t *testing.T) {
 		for _, logical := range []string{"binary", "large_binary", "blob"} {
 			f := build(t, node{"b", logical, true, mark("true"), nil}).Fields[0]
 			if f.Blob != LegacyBlob || f.Shape != Leaf || f.Storage != DescriptorType {
