@@ -173,10 +173,14 @@ func readArrow(t testing.TB, path string) arrow.RecordBatch {
 	return batch
 }
 
+// anything is expected of a value below a null fixed-size list.
+const anything = "anything"
+
 // expectLeaf shreds rows of an Arrow column into what a reader must answer:
 // layers, and the printed value of each leaf slot.
 func expectLeaf(column arrow.Array, path []*schema.Field, rows []Range) ([]Layer, []string) {
-	var slots []int // slot numbers in column; -1 under a null
+	var slots []int // slot numbers in column; unseen below a null fixed-size list
+	const unseen = -1
 	for _, r := range rows {
 		for i := r.Start; i < r.End; i++ {
 			slots = append(slots, int(i))
@@ -186,13 +190,17 @@ func expectLeaf(column arrow.Array, path []*schema.Field, rows []Range) ([]Layer
 	for depth, f := range path {
 		l := Layer{Kind: ItemLayer, Slots: len(slots)}
 		isList := f.Shape == schema.List || f.Shape == schema.LargeList
+		isFixed := f.Shape == schema.FixedSizeList
 		var below []int
-		if isList {
+		switch {
+		case isList:
 			l.Kind, l.Offsets = ListLayer, []int64{0}
+		case isFixed:
+			l.Kind, l.Dimension = FixedListLayer, f.Dimension
 		}
 		valid := make([]byte, (len(slots)+7)/8)
 		for i, s := range slots {
-			ok := s >= 0 && column.IsValid(s) && column.DataType().ID() != arrow.NULL
+			ok := s == unseen || column.IsValid(s) && column.DataType().ID() != arrow.NULL
 			if ok {
 				setBit(valid, i)
 				if isList {
@@ -207,13 +215,20 @@ func expectLeaf(column arrow.Array, path []*schema.Field, rows []Range) ([]Layer
 			if isList {
 				l.Offsets = append(l.Offsets, int64(len(below)))
 			}
+			for k := range l.Dimension {
+				if !ok || s == unseen {
+					below = append(below, unseen)
+				} else {
+					below = append(below, s*l.Dimension+k)
+				}
+			}
 		}
 		if l.Nulls > 0 {
 			l.Validity = valid
 		}
 		layers = append(layers, l)
 		switch {
-		case isList:
+		case isList || isFixed:
 			column, slots = column.(array.ListLike).ListValues(), below
 		case depth < len(path)-1:
 			number := childIndex(f, path[depth+1])
@@ -223,6 +238,10 @@ func expectLeaf(column arrow.Array, path []*schema.Field, rows []Range) ([]Layer
 	last := layers[len(layers)-1]
 	text := make([]string, len(slots))
 	for i, s := range slots {
+		if s == unseen {
+			text[i] = anything
+			continue
+		}
 		if text[i] = "null"; last.Nulls == 0 || getBit(last.Validity, i) {
 			text[i] = column.ValueStr(s)
 		}
@@ -253,7 +272,7 @@ func checkLeaf(t testing.TB, f *file20, r *Reader20, path []*schema.Field, colum
 	wantLayers, wantText := expectLeaf(column, path, rows)
 	for i, want := range wantLayers {
 		got := leaf.Layers[i]
-		if got.Kind != want.Kind || got.Slots != want.Slots || got.Nulls != want.Nulls || fmt.Sprint(got.Offsets) != fmt.Sprint(want.Offsets) {
+		if got.Kind != want.Kind || got.Slots != want.Slots || got.Nulls != want.Nulls || got.Dimension != want.Dimension || fmt.Sprint(got.Offsets) != fmt.Sprint(want.Offsets) {
 			t.Fatalf("%s %v: layer %d is %+v, want %+v", r.name(), rows, i, got, want)
 		}
 		for k := range got.Slots {
@@ -270,6 +289,9 @@ func checkLeaf(t testing.TB, f *file20, r *Reader20, path []*schema.Field, colum
 		t.Fatalf("%s: values of %s, want %s", r.name(), leaf.Values.DataType(), want)
 	}
 	for i, want := range wantText {
+		if want == anything {
+			continue
+		}
 		got := "null"
 		if leaf.Values.IsValid(i) && leaf.Values.DataType().ID() != arrow.NULL {
 			got = f.printValue(leaf.Values, i)
