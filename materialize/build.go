@@ -15,6 +15,7 @@ type builder struct {
 	opts   Options
 	tree   *tree
 	values *resolver
+	pieces []piece // reused from batch to batch
 }
 
 func newBuilder(t *tree, blobs *blob.Resolver, logical bool, o Options) *builder {
@@ -82,7 +83,7 @@ func (b *builder) fetch(ctx context.Context, views []*leafView, values [][]value
 			}
 		}
 	}()
-	var pieces []piece
+	pieces := b.pieces[:0]
 	var cost int64
 	var err error
 	objects, fields := newObjects(), make([]string, len(views))
@@ -103,6 +104,7 @@ func (b *builder) fetch(ctx context.Context, views []*leafView, values [][]value
 		}
 		cost += sizeClass(totals[i]) + 8*int64(len(values[i]))
 	}
+	b.pieces = pieces
 	p := newPlan(objects, fields, pieces, policyOf)
 	parallel := p.workers(b.opts.Parallel)
 	if err = p.verify(ctx, parallel); err != nil {

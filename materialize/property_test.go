@@ -167,7 +167,7 @@ func TestAgainstModel(t *testing.T) {
 	if start == 0 {
 		start = uint64(time.Now().UnixNano())
 	}
-	for i := range uint64(150) {
+	for i := range uint64(60) {
 		m := &model{Rand: rand.New(rand.NewPCG(start, i)), world: newWorld(t)}
 		m.check(t, fmt.Sprintf("-seed=%d, round %d", start, i))
 	}

@@ -13,7 +13,7 @@ import (
 type stream struct {
 	refs   atomic.Int64
 	schema *arrow.Schema
-	ctx    context.Context //nolint:containedctx // the reader interface has no other place for it
+	ctx    context.Context // the reader interface has no other place for it
 	cancel context.CancelFunc
 	out    chan arrow.RecordBatch
 	failed error // written before out is closed
