@@ -50,7 +50,8 @@ func (e *ends20) resolve() error {
 		return err
 	}
 	e.starts = make([]uint64, len(e.sel))
-	e.ends = make([]uint64, 0, len(raw))
+	// Ends replace offsets in place: there are at most as many.
+	ends, at := raw, 0
 	var valid []byte
 	for i, s := range e.sel {
 		var last uint64
@@ -61,8 +62,7 @@ func (e *ends20) resolve() error {
 			raw = raw[1:]
 		}
 		e.starts[i] = last
-		for k := range int(s.Len()) {
-			end, at := raw[k], len(e.ends)
+		for k, end := range raw[:s.Len()] {
 			if end >= e.adjust {
 				if valid == nil {
 					valid = appendOnes(nil, 0, s20len(e.sel))
@@ -74,12 +74,13 @@ func (e *ends20) resolve() error {
 			if end < last || end > math.MaxInt64 {
 				return fault.Corruptf(-1, "encoding: slot %d ends at %d, the one before it at %d", s.Start+uint64(k), end, last)
 			}
-			e.ends = append(e.ends, end)
+			ends[at] = end
+			at++
 			last = end
 		}
-		raw = raw[int(s.Len()):]
+		raw = raw[s.Len():]
 	}
-	e.valid = valid
+	e.ends, e.valid = ends[:at], valid
 	return nil
 }
 
@@ -146,19 +147,22 @@ func (b *binary20) more(q *queue20) error {
 		return err
 	}
 	var at uint64
-	b.offs = append(make([]int64, 0, len(b.ends.ends)+1), 0)
+	b.offs = make([]int64, len(b.ends.ends)+1)
+	offs := b.offs[1:]
 	parts, ends := make([]Range, 0, len(b.sel)), b.ends.ends
 	for i, s := range b.sel {
 		start := b.ends.starts[i]
 		last := start
-		for _, end := range ends[:s.Len()] {
-			if at += end - last; at > maxVectorBytes {
-				return tooLarge(int64(at))
-			}
-			b.offs = append(b.offs, int64(at))
-			last = end
+		// Ends do not run backwards, so the last one bounds all.
+		base := at
+		if last = ends[s.Len()-1]; last-start > maxVectorBytes-base {
+			return tooLarge(int64(min(last-start, math.MaxInt64-base) + base))
 		}
-		ends = ends[s.Len():]
+		for k, end := range ends[:s.Len()] {
+			offs[k] = int64(base + end - start)
+		}
+		at += last - start
+		ends, offs = ends[s.Len():], offs[s.Len():]
 		if last > start {
 			parts = append(parts, Range{start, last})
 		}
@@ -187,11 +191,11 @@ func (b *binary20) take() (slots20, error) {
 			return slots20{}, err
 		}
 	}
-	v, err := newVar(data, b.offs)
-	if err != nil {
-		return slots20{}, err
+	n := len(b.offs) - 1
+	if b.offs[n] > int64(len(data)) {
+		return slots20{}, fault.Corruptf(-1, "encoding: strings end at byte %d of %d", b.offs[n], len(data))
 	}
-	return slots20{n: v.n, block: v, valid: b.ends.valid}, nil
+	return slots20{n: n, block: &block{kind: varBlock, n: n, data: data, offs: b.offs}, valid: b.ends.valid}, nil
 }
 
 // newBytes20 reads sel, count of n bytes. Unlike other arrays, plain bytes are
@@ -278,9 +282,11 @@ func newFixedBinary20(p *page20, m *lancepb.FixedSizeBinary20, n uint64, sel []R
 	if uint64(count) > maxVectorBytes/max(width, 1) {
 		return nil, tooLarge(int64(count) * int64(width))
 	}
-	scaled := make([]Range, len(sel))
-	for i, s := range sel {
-		scaled[i] = Range{s.Start * width, s.End * width}
+	var scaled []Range // stays empty when the strings are: no decoder gets empty ranges
+	for _, s := range sel {
+		if width > 0 {
+			scaled = append(scaled, Range{s.Start * width, s.End * width})
+		}
 	}
 	bytes, err := newBytes20(p, bare20(m.GetBytes()), n*width, scaled, count*int(width), depth)
 	if err != nil {

@@ -167,6 +167,7 @@ func TestHandMadePages20(t *testing.T) {
 		{"bitpacked to 63 bits", "int64", page20In{2, bitpackedAE(63, 64, true), [][]byte{append(u64s(1<<63|5), 255, 255, 255, 255, 255, 255, 255, 0x1F)}}, []Range{{0, 2}}, "5 4611686018427387903"},
 		{"groups of 1024", "uint32", page20In{1024, nonNegAE(1, 32), [][]byte{group}}, []Range{{31, 33}, {64, 65}, {1022, 1024}}, "0 1 1 0 1"},
 		{"strings of one length", "string", page20In{3, someNullsAE(flatAE(1, 0), &ae20{Array: &lancepb.ArrayEncoding20_FixedSizeBinary{FixedSizeBinary: &lancepb.FixedSizeBinary20{Bytes: flatAE(8, 1), ByteWidth: 2}}}), [][]byte{{0b101}, []byte("aabbcc")}}, []Range{{0, 3}}, "aa null cc"},
+		{"strings of no length", "string", page20In{3, &ae20{Array: &lancepb.ArrayEncoding20_FixedSizeBinary{FixedSizeBinary: &lancepb.FixedSizeBinary20{Bytes: flatAE(8, 0)}}}, [][]byte{nil}}, []Range{{1, 3}}, " "},
 		{"plain dictionary: 0 is null", "string", page20In{5, dictionaryAE(noNullsAE(flatAE(8, 2)), strs, 4), [][]byte{offs, chars, {4, 0, 1, 2, 3}}}, []Range{{0, 5}}, "c null ab null "},
 		{"typed dictionary: null items", "dict:string:int16:false", page20In{5, dictionaryAE(noNullsAE(flatAE(16, 2)), strs, 4), [][]byte{offs, chars, {3, 0, 1, 0, 0, 0, 2, 0, 3, 0}}}, []Range{{0, 5}}, "c null ab  c"},
 		{"dictionary of a dictionary", "dict:string:int8:false", page20In{3, dictionaryAE(flatAE(8, 2), dictionaryAE(flatAE(8, 3), strs, 4), 3), [][]byte{offs, chars, {2, 1, 0}, {1, 0, 4}}}, []Range{{0, 3}}, "c null ab"},
@@ -319,6 +320,7 @@ func TestDamage20(t *testing.T) {
 		{"other width", oneField("int64"), columns{{{2, flatAE(32, 0), [][]byte{make([]byte, 16)}}}}, fault.Corrupt},
 		{"strings for numbers", oneField("int64"), columns{{{2, strs(4), [][]byte{u64s(0, 0), nil}}}}, fault.Corrupt},
 		{"numbers for strings", oneField("string"), columns{{{2, flatAE(64, 0), [][]byte{make([]byte, 16)}}}}, fault.Corrupt},
+		{"strings within strings", oneField("string"), columns{{{2, &ae20{Array: &lancepb.ArrayEncoding20_FixedSizeBinary{FixedSizeBinary: &lancepb.FixedSizeBinary20{Bytes: strs(4)}}}, [][]byte{u64s(3, 2), []byte("abc")}}}}, fault.Unsupported},
 		{"ends backwards", oneField("string"), columns{{{2, strs(4), [][]byte{u64s(3, 2), []byte("abc")}}}}, fault.Corrupt},
 		{"ends past the bytes", oneField("string"), columns{{{2, strs(9), [][]byte{u64s(3, 4), []byte("abc")}}}}, fault.Corrupt},
 		{"adjustment too small", oneField("string"), columns{{{2, strs(1), [][]byte{u64s(1, 1<<63|1), []byte("abc")}}}}, fault.Corrupt},
@@ -478,4 +480,35 @@ func FuzzPage20(f *testing.F) {
 			_ = v.Value(v.Len() - 1)
 		}
 	})
+}
+
+func BenchmarkRead20(b *testing.B) {
+	const n = 1 << 16
+	ints := page20In{n, someNullsAE(flatAE(1, 1), flatAE(64, 0)), [][]byte{make([]byte, 8*n), make([]byte, n/8)}}
+	chars := page20In{n, binaryAE(noNullsAE(flatAE(64, 0)), flatAE(8, 1), 16*n+1), [][]byte{nil, make([]byte, 16*n)}}
+	for i := range uint64(n) {
+		chars.buffers[0] = binary.LittleEndian.AppendUint64(chars.buffers[0], 16*(i+1))
+	}
+	lists := page20In{n / 4, listAE(noNullsAE(flatAE(64, 0)), n+1, n), [][]byte{nil}}
+	for i := range uint64(n / 4) {
+		lists.buffers[0] = binary.LittleEndian.AppendUint64(lists.buffers[0], 4*(i+1))
+	}
+	for _, c := range []struct {
+		name string
+		file *file20
+		rows uint64
+	}{
+		{"int64", handMade(b, oneField("int64"), []page20In{ints}), n},
+		{"string", handMade(b, oneField("string"), []page20In{chars}), n},
+		{"list of int64", handMade(b, listOf("int64"), []page20In{lists}, []page20In{ints}), n / 4},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.file.data)))
+			for b.Loop() {
+				if _, err := c.file.read(b, Range{0, c.rows}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
