@@ -171,7 +171,13 @@ func FixtureNames(tb testing.TB, dir string) []string {
 // Env makes an environment over local files that may touch the given prefixes.
 func Env(tb testing.TB, prefixes ...string) *table.Env {
 	tb.Helper()
-	registry := objstore.NewRegistry(objstore.Options{})
+	return CountedEnv(tb, nil, prefixes...)
+}
+
+// CountedEnv is an Env whose requests to stores are counted.
+func CountedEnv(tb testing.TB, counter *objstore.Counter, prefixes ...string) *table.Env {
+	tb.Helper()
+	registry := objstore.NewRegistry(objstore.Options{Counter: counter})
 	tb.Cleanup(func() {
 		if err := registry.Close(); err != nil {
 			tb.Error(err)
