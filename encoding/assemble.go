@@ -191,12 +191,9 @@ func (a *assembler) maskParents(f *schema.Field, depth int, data arrow.ArrayData
 	nulls := n - countBits(valid, 0, n)
 	buffers := slices.Clone(data.Buffers())
 	buffers[0] = memory.NewBufferBytes(valid)
-	if dict := data.Dictionary(); dict != nil {
-		d, ok := dict.(*array.Data)
-		if !ok {
-			return nil, fault.New(fault.Internal, "encoding: dictionary of type %T", dict)
-		}
-		return array.NewDataWithDictionary(data.DataType(), n, buffers, nulls, data.Offset(), d), nil
+	// Data without a dictionary answers a nil one in a non-nil interface.
+	if dict, ok := data.Dictionary().(*array.Data); ok && dict != nil {
+		return array.NewDataWithDictionary(data.DataType(), n, buffers, nulls, data.Offset(), dict), nil
 	}
 	return array.NewData(data.DataType(), n, buffers, data.Children(), nulls, data.Offset()), nil
 }
