@@ -6,7 +6,7 @@ import socket
 import pytest
 from referee import crafted, stock
 from referee.client import Client
-from referee.rpc import Raw, check_text, field
+from referee.rpc import Raw, check_text, command, field
 from referee.server import Server
 
 JUNK = [
@@ -82,7 +82,7 @@ def test_junk_tickets(binary, plain_house):
             if data not in FINE:
                 assert answer.code in ("INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"), f"{data[:80]}: {answer!r}"
             for method in ("GetFlightInfo", "GetSchema"):
-                told = raw.call(method, field(3, data) + b"\x08\x02")
+                told = raw.call(method, command(data))
                 check_text(told)
                 assert told.code not in ("UNKNOWN", "INTERNAL", "UNAVAILABLE"), f"{method} {data[:80]}: {told!r}"
         still_right(server)
@@ -96,9 +96,7 @@ def test_junk_messages(binary, plain_house, seed, full):
     with Server(binary, plain_house) as server, Raw(server.uri) as raw:
         for _ in range(600 if full else 120):
             data = crafted.random_bytes(rng, rng.choice([0, 3, 60, 3000]))
-            body = rng.choice(
-                [data, field(1, data), field(3, data) + b"\x08\x02", field(2, data), field(1, field(2, data))]
-            )
+            body = rng.choice([data, field(1, data), command(data), field(2, data), field(1, field(2, data))])
             parts = [body] * rng.choice([1, 1, 2])
             answer = raw.call(rng.choice(methods), *parts, timeout=30)
             check_text(answer)
@@ -108,7 +106,7 @@ def test_junk_messages(binary, plain_house, seed, full):
             ("DoPut", [b""]),
             ("DoPut", [field(2, b"\x00" * 20)]),
             ("DoPut", []),
-            ("DoPut", [field(1, b"\x08\x02" + field(2, b'{"table":"t"}'))]),
+            ("DoPut", [field(1, command(b'{"table":"t"}'))]),
             ("DoPut", [field(1, b"\x08\x01" + field(3, b"t")), field(1000, b"payload")]),
             ("DoExchange", [b""]),
             ("DoExchange", []),

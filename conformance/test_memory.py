@@ -40,7 +40,7 @@ class Reader(threading.Thread):
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: v.replace(" ", ""))
 @pytest.mark.parametrize("share", ["half", "whole", "double"])
 def test_budget_holds(binary, tmp_path, full, value, share):
-    payload = {"half": 1, "whole": 2, "double": 4}[share] * ((1 << 30) if full else (64 << 20))
+    payload = {"half": 1, "whole": 2, "double": 4}[share] * ((1 << 30) if full else (128 << 20))
     size = VALUES[value]
     rows = payload // size
     root = tmp_path / "root"

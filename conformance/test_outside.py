@@ -24,8 +24,11 @@ def house(tmp_path):
     return root, outside
 
 
+REFUSALS = ("NOT_FOUND", "PERMISSION_DENIED", "INVALID_ARGUMENT", "DATA_LOSS", "RESOURCE_EXHAUSTED")
+
+
 def refused(answer, hidden=()):
-    assert answer.code in ("NOT_FOUND", "PERMISSION_DENIED", "INVALID_ARGUMENT", "DATA_LOSS"), repr(answer)
+    assert answer.code in REFUSALS, repr(answer)
     assert SECRET not in answer.data
     check_text(answer, *hidden)
 
@@ -138,7 +141,8 @@ DESCRIPTORS = [
     ("REJ-7", "sidecar zero", (1, 0, 23, 0, "../secret.bin")),
     ("REJ-6", "sidecar that is absent", (2, 0, 23, 99, "")),
     ("REJ-6", "inline past the file", (0, 1 << 40, 23, 0, "")),
-    ("REJ-6", "inline, very long", (0, 0, 1 << 62, 0, "")),
+    ("REJ-6", "inline, longer than the file", (0, 0, 1 << 30, 0, "")),
+    ("", "inline, longer than any message", (0, 0, 1 << 62, 0, "")),
     ("REJ-5", "inline overflow", (0, 2**64 - 1, 23, 0, "")),
     ("REJ-5", "packed overflow", (1, 2**64 - 1, 2, 1, "")),
     ("REJ-5", "external overflow", (3, 2**64 - 1, 2, 4, "here.bin")),
@@ -176,7 +180,10 @@ def test_descriptors_do_not_lead_outside(crafted_server, crafted_house, number):
         answer = raw.get({"table": "t", "columns": ["blob"], "rows": [start + number]})
         refused(answer)
         assert "blob" in answer.text, "the error does not name the column"
-        refused(raw.get({"table": "t", "column": "blob", "ranges": [[start + number, 0, 5]]}))
+        part = raw.get({"table": "t", "column": "blob", "ranges": [[start + number, 0, 5]]})
+        if "longer" not in DESCRIPTORS[number][1]:  # five bytes of a value that is cut short later are there
+            refused(part)
+        assert SECRET not in part.data
     crafted_server.check_alive()
 
 

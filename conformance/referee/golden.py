@@ -84,7 +84,7 @@ class Snapshot:
         self.columns = [f["name"] for f in manifest["fields"] if f["parent_id"] == -1]
         self.bases = Bases({b["id"]: b["path"] for b in manifest["base_paths"]})
         self.manifest = manifest
-        self.where = {"catalog": fixture, "table": table.removesuffix(".lance"), **where}
+        self.where = {"catalog": fixture, "schema": "main", "table": table.removesuffix(".lance"), **where}
 
     def __str__(self):
         return " ".join(f"{k}={v}" for k, v in self.where.items())
@@ -223,6 +223,8 @@ def expected_logical(rows, descriptors, bases):
         return {k: expected_logical(rows[k], d, bases) for k, d in descriptors.items()}
     if descriptors["kind"] != 3:
         return {"data": forget(rows, {"uri", "base_id"}), "uri": None, "position": None, "size": None}
+    if descriptors["blob_id"] and descriptors["blob_id"] not in bases.paths:
+        return {"error": True}  # a base that nobody registered (REJ-3)
     whole = descriptors["size"] == 0
     return {
         "data": None,

@@ -72,12 +72,18 @@ def face_field(field, face):
         if face == "descriptor":
             return pa.field(field.name, DESCRIPTOR, field.nullable, DESCRIPTOR_METADATA)
         kept = {k: v for k, v in (field.metadata or {}).items() if k not in (b"ARROW:extension:metadata", LEGACY)}
-        return pa.field(field.name, LOGICAL, field.nullable, {**kept, BLOB: BLOB_NAME})
+        return pa.field(field.name, logical_type(field), field.nullable, {**kept, BLOB: BLOB_NAME})
     if not has_blob(field):
         return field
     kind = field.type
     children = [face_field(kind.field(i), face) for i in range(kind.num_fields)]
     return pa.field(field.name, rebuilt(kind, children), field.nullable, field.metadata)
+
+
+def logical_type(field):
+    """Always the four children, each with the metadata that the table's own has (SCH-4)."""
+    known = {f.name: f.metadata for f in field.type} if pa.types.is_struct(field.type) else {}
+    return pa.struct([f.with_metadata(known.get(f.name)) for f in LOGICAL])
 
 
 def mask_of(array):

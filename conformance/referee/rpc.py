@@ -11,13 +11,22 @@ def same(data):
     return data
 
 
+def varint(value):
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
 def field(number, data):
     """One length-delimited protobuf field."""
-    size, digits = len(data), bytearray()
-    while size > 0x7F:
-        digits.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes([number << 3 | 2, *digits, size]) + data
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def command(data):
+    """A FlightDescriptor of kind CMD."""
+    return b"\x08\x02" + field(2, data)
 
 
 class Answer:
