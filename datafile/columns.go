@@ -21,6 +21,9 @@ type Leaf struct {
 	// Columns[i] is the physical column of Path[i], -1 where the file lists
 	// none. From format 2.1 on only the leaf has one.
 	Columns []int
+	// Packed has the columns of a packed struct's children: early writers of
+	// format 2.0 stored one each in spite of the mark. Nil otherwise.
+	Packed map[schema.FieldID]int
 }
 
 // columnReader is a column of any format version.
@@ -167,9 +170,18 @@ func (r *Reader) column20(l Leaf) (columnReader, error) {
 			file.ByField[f.ID] = l.Columns[i]
 		}
 	}
+	for id, column := range l.Packed {
+		file.ByField[id] = column
+	}
 	c, err := encoding.NewReader20(l.Path, file)
 	if err != nil {
 		return nil, err
+	}
+	if c.PlainBlob() {
+		return nil, fault.New(fault.Unsupported, "datafile: a column marked as blobs that an early writer stored as plain binary; rewrite the table with a current Lance")
+	}
+	if r.opts.Rows != 0 && c.Rows() != r.opts.Rows {
+		return nil, fault.Corruptf(-1, "datafile: %d rows, the manifest says %d", c.Rows(), r.opts.Rows)
 	}
 	return c, nil
 }

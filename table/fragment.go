@@ -155,6 +155,16 @@ func (f *fragment) leafColumns(leaf *schema.Field, file int, where map[schema.Fi
 			l.Columns[i] = at.column
 		}
 	}
+	if leaf.Packed {
+		for _, c := range leaf.Children {
+			if at, ok := where[c.ID]; ok && at.file == file {
+				if l.Packed == nil {
+					l.Packed = map[schema.FieldID]int{}
+				}
+				l.Packed[c.ID] = at.column
+			}
+		}
+	}
 	return l
 }
 
