@@ -71,7 +71,8 @@ func TestGuardLocal(t *testing.T) {
 		denied   []string
 	}{
 		{
-			"root", []string{at("root")},
+			"root",
+			[]string{at("root")},
 			[]string{"root/x", "root/d/y", "root/inside", "alias/x", "alias/d/y"},
 			[]string{
 				"root2/z", "other/secret", "root/escape", "root/out/secret", "root/out/d/deep", "root/chain",

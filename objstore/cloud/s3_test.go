@@ -211,7 +211,7 @@ func checkNoSecret(t *testing.T, err error, secrets ...string) {
 				}
 			}
 		}
-		u, ok := e.(interface{ Unwrap() error }) //nolint:errorlint // walks the chain itself
+		u, ok := e.(interface{ Unwrap() error })
 		if !ok {
 			return
 		}

@@ -83,8 +83,14 @@ func testShort(t *testing.T, seed Seed) {
 		off int64
 		n   int
 	}{
-		{at, 0, 101}, {at, 99, 2}, {at, 100, 1}, {at, 101, 1}, {at, 5000, 10}, {at, math.MaxInt64, 1},
-		{at, math.MaxInt64 - 5, 10}, {dir.Join("empty"), 0, 1},
+		{at, 0, 101},
+		{at, 99, 2},
+		{at, 100, 1},
+		{at, 101, 1},
+		{at, 5000, 10},
+		{at, math.MaxInt64, 1},
+		{at, math.MaxInt64 - 5, 10},
+		{dir.Join("empty"), 0, 1},
 	} {
 		err := r.at.ReadAt(t.Context(), make([]byte, r.n), r.off)
 		var e *fault.Error
