@@ -60,7 +60,7 @@ fuzz-short: ## every fuzz target for FUZZTIME (60s)
 	done
 
 conformance: build .venv/ready ## the whole matrix against pylance and the long runs; SEED=n replays
-	cd conformance && $(PYTEST) -q --full $(if $(SEED),--seed $(SEED)) $(if $(ONLY),-k '$(ONLY)')
+	cd conformance && $(PYTEST) -q --full $(if $(SEED),--seed=$(SEED)) $(if $(ONLY),-k '$(ONLY)')
 
 memory-proof: build .venv/ready ## 1, 2 and 4 GiB through a budget of 64 MiB
 	cd conformance && $(PYTEST) -q -s --full test_memory.py

@@ -69,6 +69,15 @@ def test_matrix(server, client, maker, seed, case):
         shutil.rmtree(maker.root / f"{name}.lance", ignore_errors=True)
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2", "2.3"])
+def test_child_of_a_packed_struct(client, maker, version):
+    """pylance answers a child alone, so a client may ask for it. (Its 2.0 reader answers other rows' bytes.)"""
+    name = maker.make(tables.Case("encoded", version, 1000, "random", "some", "single"))
+    expected = oracle.Oracle(lance.dataset(str(maker.root / f"{name}.lance")))
+    got = read(client, {"table": name, "columns": ["packed.b", "id"]})
+    assert difference(expected.answer(columns=["packed.b", "id"]), got) is None
+
+
 def test_rows_out_of_range(client, maker):
     """A position past the end is an error that names it, never a short answer."""
     case = tables.Case("plain", "2.2", 5, "sequential", "none", "single")

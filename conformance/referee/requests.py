@@ -10,7 +10,8 @@ MESSAGE = (4 << 20) - (64 << 10)  # bytes that a message stays below, unless one
 def paths(field, prefix=""):
     """A field and the dotted paths through structs below it."""
     yield prefix + field.name
-    if pa.types.is_struct(field.type) and not blobs.is_marked(field) and "." not in field.name:
+    packed = b"lance-encoding:packed" in (field.metadata or {})  # has a test of its own
+    if pa.types.is_struct(field.type) and not blobs.is_marked(field) and not packed:
         for child in field.type:
             yield from paths(child, f"{prefix}{field.name}.")
 
