@@ -233,9 +233,14 @@ func TestGuardBuckets(t *testing.T) {
 			}
 		}
 	}
-	err := objstore.NewAccess().Allows("mem://m/d/a b")
-	if want := "objstore: mem://m/d/a%20b lies outside what this server may touch; allow it with --external mem://m/d"; err == nil || err.Error() != want {
-		t.Errorf("got %v\nwant %s", err, want)
+	for uri, want := range map[string]string{
+		"mem://m/d/a b": "objstore: mem://m/d/a%20b lies outside what this server may touch; allow it with --external mem://m/d",
+		"mem://m/a":     "objstore: mem://m/a lies outside what this server may touch; allow it with --external mem://m/",
+		"/top":          "objstore: /top lies outside what this server may touch; allow it with --external /top",
+	} {
+		if err := objstore.NewAccess().Allows(uri); err == nil || err.Error() != want {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
 	}
 }
 

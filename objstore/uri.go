@@ -222,15 +222,14 @@ func (t target) uri() string {
 	return t.scheme + "://" + t.bucket + "/" + EscapePath(t.path)
 }
 
-// parent gives the folder of the target, which is what a person allows.
+// parent gives the folder of the target, which is what a person allows; for
+// what lies at the top of the file system, the target itself.
 func (t target) parent() target {
 	i := strings.LastIndexByte(t.path, '/')
 	switch {
 	case i > 0:
 		t.path = t.path[:i]
-	case i == 0:
-		t.path = "/"
-	default:
+	case i < 0:
 		t.path = ""
 	}
 	return t
