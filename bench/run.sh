@@ -35,6 +35,6 @@ started peer "$python" bench/peer_flight_server.py "$root"
 peer=$uri
 
 # shellcheck disable=SC2086
-"$python" bench/bench.py --server "flightblob=$ours" --server "peer=$peer" --rounds "${BENCH_ROUNDS:-7}" \
+"$python" bench/bench.py --root "$root" --read-only --server "flightblob=$ours" --server "peer=$peer" --rounds "${BENCH_ROUNDS:-7}" \
   --json "$dir/run.json" --markdown "$dir/run.md" ${BENCH_OPTIONS:-}
 echo "wrote $dir/run.md" >&2
