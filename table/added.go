@@ -118,7 +118,7 @@ func (f *fragment) readAdded(ctx context.Context, ranges []encoding.Range, rows 
 	for name, h := range f.added.hidden {
 		leaves, err := h.file.ReadLeaves(ctx, []datafile.Leaf{h.leaf}, ranges)
 		if err != nil {
-			return nil, fault.In(h.name, err)
+			return nil, renamed(err, h.name)
 		}
 		a, ok := leaves[0].Values.(*array.Uint64)
 		if !ok || a.Len() != rows || a.NullN() > 0 {

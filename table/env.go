@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/flightblob/flightblob/datafile"
 	"github.com/flightblob/flightblob/internal/fault"
@@ -112,8 +113,12 @@ func (e *Env) info(ctx context.Context, t *Table, root objstore.Location, branch
 		if err != nil {
 			return VersionInfo{}, 0, err
 		}
+		operation := l.manifest.Operation
+		if operation == "" {
+			operation = readOperation(ctx, root, l.manifest.TransactionID)
+		}
 		return VersionInfo{
-			Version: l.manifest.Version, Timestamp: l.manifest.Timestamp, Operation: l.manifest.Operation,
+			Version: l.manifest.Version, Timestamp: l.manifest.Timestamp, Operation: operation,
 			Rows: l.rows(), DeletedRows: l.deleted, Fragments: len(l.manifest.Fragments), DataFiles: l.files,
 			ManifestBytes: p.entry.Size, WriterVersion: l.manifest.WriterVersion,
 		}, 256, nil
@@ -123,6 +128,24 @@ func (e *Env) info(ctx context.Context, t *Table, root objstore.Location, branch
 		return info, err
 	}
 	return e.infos.get(ctx, keyOf(root, p), fetch)
+}
+
+// readOperation asks the transaction file of a version that has no inline copy
+// (sheet section 4.3). The file is optional and only informs: without a readable
+// one the operation is not known.
+func readOperation(ctx context.Context, root objstore.Location, file string) string {
+	if file == "" || strings.Contains(file, "/") {
+		return ""
+	}
+	data, err := objstore.ReadAll(ctx, root.Join(transactionsDir, file), maxManifestBytes)
+	if err != nil {
+		return ""
+	}
+	operation, err := manifest.DecodeOperation(data)
+	if err != nil {
+		return ""
+	}
+	return operation
 }
 
 func keyOf(root objstore.Location, p published) manifestKey {

@@ -96,7 +96,7 @@ func (f *fragment) doOpen(ctx context.Context) (err error) {
 				return err
 			}
 			if c.stored, err = c.file.Stored(c.leaves); err != nil {
-				return fault.In(c.name, err)
+				return renamed(err, c.name)
 			}
 			f.files[i] = *c
 			return nil
@@ -205,12 +205,12 @@ func (s *Snapshot) openFile(ctx context.Context, f *manifest.Fragment, d *manife
 	r, err := s.table.env.files.get(ctx, key, func(ctx context.Context) (*datafile.Reader, int64, error) {
 		r, err := datafile.Open(ctx, at, int64(d.Size), datafile.Options{Rows: f.PhysicalRows, Cache: s.table.env.pages})
 		if err != nil {
-			return nil, 0, lost(err, "the file")
+			return nil, 0, err
 		}
 		return r, r.Size(), nil
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("data file %s: %w", d.Path, err)
+		return nil, "", fmt.Errorf("data file %s: %w", d.Path, s.lost(ctx, renamed(err, name)))
 	}
 	want := encoding.Version{Major: uint16(d.Major), Minor: uint16(d.Minor)}
 	if d.Major == 0 {
@@ -221,6 +221,17 @@ func (s *Snapshot) openFile(ctx context.Context, f *manifest.Fragment, d *manife
 			got.Major, got.Minor, want.Major, want.Minor))
 	}
 	return r, name, nil
+}
+
+// renamed names the object of a corruption by its path inside the table, in
+// place of the full one that the file's reader knows.
+func renamed(err error, name string) error {
+	if e, ok := err.(*fault.Error); ok && e.Kind == fault.Corrupt { //nolint:errorlint // only the outermost can be renamed
+		inside := *e
+		inside.Object = name
+		return &inside
+	}
+	return err
 }
 
 // advisable is how many of n live rows from a place on should be read at once,
@@ -266,7 +277,7 @@ func (f *fragment) read(ctx context.Context, ranges []encoding.Range, rows int) 
 			defer fault.Recover("table", &err)
 			got, err := c.file.ReadLeaves(reading, c.leaves, ranges)
 			if err != nil {
-				return fault.In(c.name, err)
+				return renamed(err, c.name)
 			}
 			for j, slot := range c.slots {
 				leaves[slot] = got[j]

@@ -27,13 +27,13 @@ func (s *Snapshot) deletions(ctx context.Context, f *manifest.Fragment) (*rowset
 	d, err := s.table.env.deletions.get(ctx, at.String(), func(ctx context.Context) (*rowset.Deletions, int64, error) {
 		data, err := objstore.ReadAll(ctx, at, maxDeletionBytes)
 		if err != nil {
-			return nil, 0, lost(err, "deletion file")
+			return nil, 0, err
 		}
 		d, err := rowset.DecodeDeletions(data, f.Deletion.Bitmap, f.PhysicalRows)
 		return d, int64(len(data)) + 64, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("deletion file: %w", fault.In(s.table.inside(at), err))
+		return nil, fmt.Errorf("deletion file: %w", fault.In(s.table.inside(at), s.lost(ctx, err)))
 	}
 	if d.Count() != f.Deletion.Rows || d.Rows() != f.PhysicalRows {
 		return nil, fault.In(s.table.inside(at), fault.Corruptf(-1, "the file deletes %d of %d rows, the manifest says %d of %d",
@@ -42,13 +42,17 @@ func (s *Snapshot) deletions(ctx context.Context, f *manifest.Fragment) (*rowset
 	return d, nil
 }
 
-// lost turns the absence of a file that a version names into damage: the table
-// was not cleaned up by its own rules, or never complete.
-func lost(err error, what string) error {
+// lost explains the absence of a file that the snapshot names: either the
+// version was cleaned up meanwhile, which is fault.NotFound and names the oldest
+// that exists, or the table is damaged.
+func (s *Snapshot) lost(ctx context.Context, err error) error {
 	if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
-	return &fault.Error{Kind: fault.Corrupt, Offset: -1, Text: what + " is missing", Err: err}
+	if _, gone := s.table.version(ctx, s.root, s.branch, s.Version()); gone != nil && fault.KindOf(gone) == fault.NotFound {
+		return gone
+	}
+	return &fault.Error{Kind: fault.Corrupt, Offset: -1, Text: "the file is missing", Err: err}
 }
 
 // liveRanges gives the physical ranges of live rows [from, to).

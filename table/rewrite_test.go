@@ -18,6 +18,7 @@ const (
 	manifestIndexes     = 6
 	manifestReaderFlags = 9
 	manifestWriterFlags = 10
+	manifestFormat      = 15
 	manifestBases       = 18
 	manifestBranch      = 20
 	manifestTransaction = 23

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -113,6 +114,43 @@ func TestPicksCostFewRequests(t *testing.T) {
 	}
 	if n := dataReads(counter); n > 20 {
 		t.Errorf("100 rows of one fragment cost %d requests", n)
+	}
+}
+
+// TestBatchSizes reads rows that are tiny at first and large later: neither the
+// batches nor the reads behind them may outgrow the target.
+func TestBatchSizes(t *testing.T) {
+	t.Parallel()
+	dir, _ := liveTables(t)
+	s := tabletest.At(t, tabletest.Open(t, tabletest.Env(t, dir), filepath.Join(dir, "pages.lance")), table.Ref{})
+	for _, target := range []int64{10_000, 100_000, 1 << 20} {
+		scan, err := s.Scan(t.Context(), table.ScanRequest{BatchBytes: target})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, batches := int64(0), 0
+		for ; scan.Next(); batches++ {
+			batch := scan.RecordBatch()
+			big := batch.Column(1).(*array.LargeBinary)
+			bytes := int64(0)
+			for i := range big.Len() {
+				bytes += int64(len(big.Value(i)))
+			}
+			if batches == 0 && batch.NumRows() > 256 {
+				t.Errorf("the first batch has %d rows", batch.NumRows())
+			}
+			if bytes > 2*target && batch.NumRows() > 1 {
+				t.Errorf("a batch of %d rows and %d bytes, target %d", batch.NumRows(), bytes, target)
+			}
+			rows += batch.NumRows()
+		}
+		if err := scan.Err(); err != nil {
+			t.Fatal(err)
+		}
+		scan.Release()
+		if rows != int64(s.Rows()) {
+			t.Errorf("%d rows", rows)
+		}
 	}
 }
 
@@ -321,29 +359,37 @@ func TestDamage(t *testing.T) {
 		change func(t *testing.T) func([]pbField) []pbField
 		kind   fault.Kind
 		part   string
-		opens  bool // the version opens, its rows do not
 	}{
 		{"other version in the body", func(*testing.T) func([]pbField) []pbField {
 			return func(f []pbField) []pbField { return set(f, manifestVersion, 9) }
-		}, fault.Corrupt, "version 9, its name says 1", false},
+		}, fault.Corrupt, "version 9, its name says 1"},
 		{"REJ-1 unknown reader flag", func(*testing.T) func([]pbField) []pbField {
 			return func(f []pbField) []pbField { return set(f, manifestReaderFlags, 1<<20) }
-		}, fault.Unsupported, "1048576", false},
+		}, fault.Unsupported, "1048576"},
 		{"CAP-4 half-set managed flag", func(*testing.T) func([]pbField) []pbField {
 			return func(f []pbField) []pbField { return set(f, manifestReaderFlags, 16384) }
-		}, fault.Corrupt, "16384", false},
+		}, fault.Corrupt, "16384"},
 		{"format 0.1", func(t *testing.T) func([]pbField) []pbField {
 			return file(t, func(f []pbField) []pbField { return without(f, fileMajor, fileMinor) })
-		}, fault.Unsupported, "format 0.1", true},
+		}, fault.Unsupported, "format 0.1"},
+		{"table of format 0.1", func(*testing.T) func([]pbField) []pbField {
+			return func(f []pbField) []pbField {
+				format := appendMessage([]pbField{
+					{number: 1, kind: protowire.BytesType, bytes: []byte("lance")},
+					{number: 2, kind: protowire.BytesType, bytes: []byte("0.1")},
+				})
+				return append(without(f, manifestFormat), pbField{number: manifestFormat, kind: protowire.BytesType, bytes: format})
+			}
+		}, fault.Unsupported, "format 0.1"},
 		{"other file version", func(t *testing.T) func([]pbField) []pbField {
 			return file(t, func(f []pbField) []pbField { return set(f, fileMinor, 1) })
-		}, fault.Corrupt, "has format 2.2, the manifest says 2.1", true},
+		}, fault.Corrupt, "has format 2.2, the manifest says 2.1"},
 		{"other row count", func(t *testing.T) func([]pbField) []pbField {
 			return fragment(t, func(f []pbField) []pbField { return set(f, fragmentRows, 5) })
-		}, fault.Corrupt, "the manifest says 5", true},
+		}, fault.Corrupt, "the manifest says 5"},
 		{"REJ-3 unregistered base", func(t *testing.T) func([]pbField) []pbField {
 			return file(t, func(f []pbField) []pbField { return set(f, fileBase, 77) })
-		}, fault.Corrupt, "base 77", true},
+		}, fault.Corrupt, "base 77"},
 		{"base outside", func(t *testing.T) func([]pbField) []pbField {
 			return func(f []pbField) []pbField {
 				base := appendMessage([]pbField{
@@ -353,12 +399,12 @@ func TestDamage(t *testing.T) {
 				f = append(f, pbField{number: manifestBases, kind: protowire.BytesType, bytes: base})
 				return file(t, func(f []pbField) []pbField { return set(f, fileBase, 3) })(f)
 			}
-		}, fault.Corrupt, "missing", true},
+		}, fault.Corrupt, "missing"},
 		{"other branch", func(*testing.T) func([]pbField) []pbField {
 			return func(f []pbField) []pbField {
 				return append(f, pbField{number: manifestBranch, kind: protowire.BytesType, bytes: []byte("dev")})
 			}
-		}, 0, "", true}, // opened by its folder, a branch is a table of its own
+		}, 0, ""}, // opened by its folder, a branch is a table of its own
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -410,6 +456,33 @@ func TestDamage(t *testing.T) {
 			t.Errorf("got %v, want a corrupt error", err)
 		}
 	})
+}
+
+// TestCleanedUpMeanwhile removes a version from below a snapshot of it.
+func TestCleanedUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	path := copyFixture(t, "fragments_and_deletions")
+	tab := tabletest.Open(t, tabletest.Env(t, path), path)
+	s := tabletest.At(t, tab, table.Ref{Version: 1})
+	for _, gone := range []string{"data", "_deletions", version1} {
+		if err := os.RemoveAll(filepath.Join(path, gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scan, err := s.Scan(t.Context(), table.ScanRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scan.Release()
+	if scan.Next() {
+		t.Fatal("rows of files that are gone")
+	}
+	if err := scan.Err(); fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), "version 1 of t does not exist; the oldest is 2") {
+		t.Errorf("got %v, want a not found error that names the oldest version", err)
+	}
+	if _, err := tab.At(t.Context(), table.Ref{Version: 1}); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the version again: %v", err)
+	}
 }
 
 // readAll opens a table and reads all of it.

@@ -30,6 +30,11 @@ func newSnapshot(t *Table, root objstore.Location, branch string, l *loaded) (*S
 	if err := l.manifest.CheckReadable(); err != nil {
 		return nil, fmt.Errorf("table: %s: %w", t.name, err)
 	}
+	if l.manifest.DataFormat == "0.1" {
+		return nil, fault.New(fault.Unsupported,
+			"table: version %d of %s has data files of format 0.1, which this program cannot read; rewrite the table with a current Lance",
+			l.manifest.Version, t.name)
+	}
 	return &Snapshot{
 		table: t, root: root, branch: branch, loaded: l,
 		locate: t.env.registry.Locator(l.access),

@@ -12,11 +12,12 @@ import (
 	"github.com/flightblob/flightblob/objstore"
 )
 
-// The folder of manifests, and the bit that marks a version which is not part
-// of the history (table-format sheet sections 1.1 and 1.4).
+// The folders of manifests and of transactions, and the bit that marks a version
+// which is not part of the history (table-format sheet sections 1 and 1.4).
 const (
-	versionsDir = "_versions"
-	detachedBit = uint64(1) << 63
+	versionsDir     = "_versions"
+	transactionsDir = "_transactions"
+	detachedBit     = uint64(1) << 63
 )
 
 // scheme is how a folder names its manifests.
