@@ -2,7 +2,9 @@ package datafile
 
 import (
 	"context"
+	"math/bits"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,17 +28,20 @@ type joined struct {
 }
 
 // fetch implements encoding.Fetch: extents that lie close are read together,
-// distinct reads at once.
-func (r *Reader) fetch(ctx context.Context, extents []encoding.Extent) ([][]byte, error) {
-	out := make([][]byte, len(extents))
+// distinct reads at once, into buffers of a pool.
+func (r *Reader) fetch(ctx context.Context, extents []encoding.Extent) ([][]byte, func(), error) {
 	for _, e := range extents {
 		if e.Offset > r.size || e.Size > r.size-e.Offset {
-			return nil, fault.Corruptf(int64(min(e.Offset, 1<<62)), "datafile: bytes [%d, +%d) of a file of %d", e.Offset, e.Size, r.size)
+			return nil, nil, fault.Corruptf(int64(min(e.Offset, 1<<62)), "datafile: bytes [%d, +%d) of a file of %d", e.Offset, e.Size, r.size)
 		}
 	}
+	out := make([][]byte, len(extents))
 	reads := join(extents)
-	one := func(ctx context.Context, j joined) error {
-		buf := make([]byte, j.end-j.at)
+	buffers := make([]*[]byte, len(reads))
+	one := func(ctx context.Context, k int) error {
+		j := reads[k]
+		buffers[k] = takeBuffer(int(j.end - j.at))
+		buf := *buffers[k]
 		if err := r.loc.ReadAt(ctx, buf, int64(j.at)); err != nil {
 			return err
 		}
@@ -46,15 +51,20 @@ func (r *Reader) fetch(ctx context.Context, extents []encoding.Extent) ([][]byte
 		}
 		return nil
 	}
+	release := func() {
+		for _, b := range buffers {
+			giveBuffer(b)
+		}
+	}
 	if len(reads) == 1 {
-		return out, one(ctx, reads[0])
+		return out, release, one(ctx, 0)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetchers)
-	for _, j := range reads {
-		group.Go(func() error { return one(ctx, j) })
+	for k := range reads {
+		group.Go(func() error { return one(ctx, k) })
 	}
-	return out, group.Wait()
+	return out, release, group.Wait()
 }
 
 // join groups extents into reads. Empty extents are served by none.
@@ -89,4 +99,40 @@ func join(extents []encoding.Extent) []joined {
 		reads = append(reads, joined{e.Offset, e.Offset + e.Size, []int{i}})
 	}
 	return reads
+}
+
+// Buffers are pooled by powers of two between these sizes; larger and smaller
+// ones are left to the collector.
+const (
+	minPooled = 12 // 4 KiB
+	maxPooled = 23 // fetchMax
+)
+
+// buffers is shared by all readers of the process.
+var buffers [maxPooled + 1]sync.Pool
+
+// takeBuffer gives a buffer of n bytes whose content is undefined.
+func takeBuffer(n int) *[]byte {
+	class := bits.Len(uint(max(n, 1) - 1))
+	if class > maxPooled {
+		b := make([]byte, n)
+		return &b
+	}
+	class = max(class, minPooled)
+	b, ok := buffers[class].Get().(*[]byte)
+	if !ok {
+		made := make([]byte, 1<<class)
+		b = &made
+	}
+	*b = (*b)[:n]
+	return b
+}
+
+func giveBuffer(b *[]byte) {
+	if b == nil {
+		return
+	}
+	if class := bits.Len(uint(cap(*b) - 1)); class >= minPooled && class <= maxPooled && cap(*b) == 1<<class {
+		buffers[class].Put(b)
+	}
 }

@@ -104,22 +104,25 @@ func (c *Column) Read(ctx context.Context, fetch Fetch, rows []Range) (*Leaf, er
 	if err := c.loadIndexes(ctx, fetch, reads); err != nil {
 		return nil, err
 	}
-	if err := each(ctx, fetch, reads, func(r *pageRead) (err error) {
+	if _, err := each(ctx, fetch, reads, func(r *pageRead) (err error) {
 		r.extents, err = r.layout.locate(r.index, r.rows)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if err := each(ctx, fetch, reads, func(r *pageRead) (err error) {
+	release, err := each(ctx, fetch, reads, func(r *pageRead) (err error) {
 		r.plan, r.extents, err = r.layout.plan(r.index, r.rows, r.data)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	out, err := newVector(c.leaf.Storage, int(total))
 	if err != nil {
 		return nil, err
 	}
+	// What decode answers is copied out of the fetched bytes.
+	defer release()
 	parts := make([][]Layer, len(reads))
 	for i, r := range reads {
 		if parts[i], err = r.layout.decode(r.index, r.plan, r.rows, r.data, out); err != nil {
@@ -200,7 +203,8 @@ func (c *Column) loadIndexes(ctx context.Context, fetch Fetch, reads []*pageRead
 		r.extents = r.layout.index()
 		missing = append(missing, r)
 	}
-	if err := fetchAll(ctx, fetch, missing); err != nil {
+	// An index keeps parts of what was fetched for it: no release.
+	if _, err := fetchAll(ctx, fetch, missing); err != nil {
 		return err
 	}
 	for _, r := range missing {
@@ -217,38 +221,38 @@ func (c *Column) loadIndexes(ctx context.Context, fetch Fetch, reads []*pageRead
 }
 
 // each prepares every page's extents, then fetches them all at once.
-func each(ctx context.Context, fetch Fetch, reads []*pageRead, prepare func(*pageRead) error) error {
+func each(ctx context.Context, fetch Fetch, reads []*pageRead, prepare func(*pageRead) error) (release func(), err error) {
 	for _, r := range reads {
 		if err := prepare(r); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	return fetchAll(ctx, fetch, reads)
 }
 
-func fetchAll(ctx context.Context, fetch Fetch, reads []*pageRead) error {
+func fetchAll(ctx context.Context, fetch Fetch, reads []*pageRead) (release func(), err error) {
 	var extents []Extent
 	for _, r := range reads {
 		extents = append(extents, r.extents...)
 	}
+	release = func() {}
 	var data [][]byte
 	if len(extents) > 0 {
-		var err error
-		if data, err = fetch(ctx, extents); err != nil {
-			return err
+		if data, release, err = fetch(ctx, extents); err != nil {
+			return nil, err
 		}
 		if len(data) != len(extents) {
-			return fault.New(fault.Internal, "encoding: %d answers to %d fetches", len(data), len(extents))
+			return nil, fault.New(fault.Internal, "encoding: %d answers to %d fetches", len(data), len(extents))
 		}
 	}
 	for _, r := range reads {
 		n := len(r.extents)
 		for i, e := range r.extents {
 			if uint64(len(data[i])) != e.Size {
-				return fault.New(fault.Internal, "encoding: fetched %d bytes of %d", len(data[i]), e.Size)
+				return nil, fault.New(fault.Internal, "encoding: fetched %d bytes of %d", len(data[i]), e.Size)
 			}
 		}
 		r.data, data = data[:n], data[n:]
 	}
-	return nil
+	return release, nil
 }

@@ -36,8 +36,9 @@ type Extent struct{ Offset, Size uint64 }
 
 // Fetch reads byte intervals of the file, all in one round trip where the
 // store allows it. The answer has one slice per extent, in order and of exactly
-// its size; the slices are the caller's and are never written again.
-type Fetch func(ctx context.Context, extents []Extent) ([][]byte, error)
+// its size. Who is done with them may say so once by release, after which they
+// are reused; not calling it (it is never nil) costs garbage only.
+type Fetch func(ctx context.Context, extents []Extent) (data [][]byte, release func(), err error)
 
 // Page is one page as the column metadata lists it.
 type Page struct {

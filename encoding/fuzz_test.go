@@ -165,12 +165,16 @@ func read(t *testing.T, s seedPage, page encoding.Page, file []byte) {
 	if !ok(err) {
 		return
 	}
-	fetch := func(_ context.Context, extents []encoding.Extent) ([][]byte, error) {
+	fetch := func(_ context.Context, extents []encoding.Extent) ([][]byte, func(), error) {
 		out := make([][]byte, len(extents))
 		for i, e := range extents {
 			out[i] = append([]byte(nil), file[e.Offset:e.Offset+e.Size]...)
 		}
-		return out, nil
+		return out, func() {
+			for _, b := range out {
+				clear(b)
+			}
+		}, nil
 	}
 	for _, rows := range [][]encoding.Range{{{Start: 0, End: c.Rows()}}, {{Start: c.Rows() / 3, End: c.Rows() / 2}}} {
 		leaf, err := c.Read(context.Background(), fetch, rows)

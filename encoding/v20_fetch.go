@@ -43,7 +43,7 @@ func (q *queue20) run(ctx context.Context, fetch Fetch) error {
 			return fault.New(fault.Exhausted, "encoding: more than %d bytes to fetch in one read; ask for fewer rows", maxFetch20)
 		}
 	}
-	got, err := fetch(ctx, q.extents)
+	got, _, err := fetch(ctx, q.extents)
 	if err != nil {
 		return err
 	}

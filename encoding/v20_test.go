@@ -124,17 +124,17 @@ func (f *file20) number(t testing.TB, field *schema.Field, next *int) {
 	}
 }
 
-func (f *file20) fetch(_ context.Context, extents []Extent) ([][]byte, error) {
+func (f *file20) fetch(_ context.Context, extents []Extent) ([][]byte, func(), error) {
 	f.calls++
 	out := make([][]byte, len(extents))
 	for i, e := range extents {
 		if e.Offset+e.Size > uint64(len(f.data)) || e.Size == 0 {
-			return nil, fault.Corruptf(int64(e.Offset), "extent of %d bytes", e.Size)
+			return nil, nil, fault.Corruptf(int64(e.Offset), "extent of %d bytes", e.Size)
 		}
 		out[i] = append([]byte(nil), f.data[e.Offset:e.Offset+e.Size]...)
 		f.bytes += e.Size
 	}
-	return out, nil
+	return out, func() {}, nil
 }
 
 // leaves visits all fields that Reader20 can read, with their paths.
