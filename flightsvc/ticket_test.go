@@ -153,7 +153,7 @@ func TestParseTicketRefuses(t *testing.T) {
 
 func TestMintedTicketIsBounded(t *testing.T) {
 	t.Parallel()
-	big := &Ticket{Name: catalog.Name{Table: "t"}, Rows: make([]uint64, maxMintedBytes)}
+	big := &Ticket{Name: catalog.Name{Table: "t"}, Rows: make([]uint64, maxMintedBytes/2+1)}
 	if _, err := big.Append(nil); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "DoGet ticket") {
 		t.Errorf("a ticket of %d rows: %v", len(big.Rows), err)
 	}
