@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -255,6 +254,3 @@ func (t *Table) describe(ctx context.Context, root objstore.Location, branch str
 	}
 	return infos, nil
 }
-
-// clampInt64 turns a count into the signed form that Arrow lengths have.
-func clampInt64(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
