@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -70,7 +71,9 @@ func read(t testing.TB, path string) []byte {
 // bytesStore serves one object from memory and notes what was read.
 type bytesStore struct {
 	objstore.Store
-	data  []byte
+	data []byte
+
+	mu    sync.Mutex
 	reads []encoding.Extent
 }
 
@@ -79,6 +82,8 @@ func (s *bytesStore) ReadAt(_ context.Context, _ string, p []byte, off int64) er
 		return fault.Corruptf(off, "read of %d bytes past the end", len(p))
 	}
 	copy(p, s.data[off:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.reads = append(s.reads, encoding.Extent{Offset: uint64(off), Size: uint64(len(p))})
 	return nil
 }
@@ -86,8 +91,7 @@ func (s *bytesStore) ReadAt(_ context.Context, _ string, p []byte, off int64) er
 func (s *bytesStore) Size(context.Context, string) (int64, error) { return int64(len(s.data)), nil }
 func (s *bytesStore) URI(path string) string                      { return path }
 
-// open opens data as the golden's file; reads are serial so that the store's
-// notes need no lock.
+// open opens data as the golden's file.
 func (g *golden) open(ctx context.Context, data []byte, cache *datafile.Cache) (*datafile.Reader, *bytesStore, error) {
 	s := &bytesStore{data: data}
 	r, err := datafile.Open(ctx, objstore.Location{Store: s, Path: "data.lance"}, int64(len(data)), datafile.Options{Rows: g.rows(), Cache: cache})

@@ -36,19 +36,6 @@ func (s sequence) at(i int) uint64 {
 	}
 }
 
-// int64s widens the words; values past the signed range are damage.
-func (s sequence) int64s() ([]int64, error) {
-	out := make([]int64, s.n)
-	for i := range out {
-		v := int64(s.at(i))
-		if v < 0 {
-			return nil, fault.Corruptf(-1, "encoding: value %d of a sequence is %d", i, uint64(v))
-		}
-		out[i] = v
-	}
-	return out, nil
-}
-
 // indices appends words [from, to) as dictionary indices; larger ones than any
 // dictionary can hold become strayIndex.
 func (s sequence) indices(dst []uint32, from, to int) []uint32 {

@@ -152,10 +152,9 @@ func (b *binary20) more(q *queue20) error {
 	parts, ends := make([]Range, 0, len(b.sel)), b.ends.ends
 	for i, s := range b.sel {
 		start := b.ends.starts[i]
-		last := start
 		// Ends do not run backwards, so the last one bounds all.
-		base := at
-		if last = ends[s.Len()-1]; last-start > maxVectorBytes-base {
+		base, last := at, ends[s.Len()-1]
+		if last-start > maxVectorBytes-base {
 			return tooLarge(int64(min(last-start, math.MaxInt64-base) + base))
 		}
 		for k, end := range ends[:s.Len()] {
