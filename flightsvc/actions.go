@@ -95,8 +95,21 @@ func (s *Server) describe(ctx context.Context, body []byte) (any, error) {
 			use.Objects[i].Object = s.redact.text(use.Objects[i].Object)
 		}
 	}
-	return struct {
-		*Description
-		Store *StoreUse `json:"store,omitempty"`
-	}{d, use}, nil
+	return describeAnswer(d, use, defaultMessage)
+}
+
+// describeAnswer is the answer in JSON. Fragments of wide tables list many
+// fields, and what does not fit into a message helps nobody: some are left out
+// then, as fragment_count tells.
+func describeAnswer(d *Description, use *StoreUse, limit int) (json.RawMessage, error) {
+	for {
+		body, err := json.Marshal(struct {
+			*Description
+			Store *StoreUse `json:"store,omitempty"`
+		}{d, use})
+		if err != nil || len(body) <= limit || len(d.Fragments) == 0 {
+			return body, err
+		}
+		d.Fragments = d.Fragments[:len(d.Fragments)/2]
+	}
 }

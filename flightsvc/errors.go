@@ -71,7 +71,8 @@ type redactor struct {
 	roots []string // local root folders, longest first, each with a final slash
 }
 
-// newRedactor knows the local roots by all names they may appear under.
+// newRedactor knows the local roots by all names they may appear under. Roots
+// are paths; URIs of other stores stay readable.
 func newRedactor(roots []string) redactor {
 	seen := map[string]bool{}
 	var r redactor
@@ -83,7 +84,6 @@ func newRedactor(roots []string) redactor {
 		}
 	}
 	for _, root := range roots {
-		root = strings.TrimPrefix(root, "file://")
 		if strings.Contains(root, "://") {
 			continue
 		}

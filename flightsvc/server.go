@@ -28,9 +28,6 @@ type Options struct {
 	// Counter is the one that the catalog's stores count into; describe shows
 	// what it says of a table's objects. May be nil.
 	Counter *objstore.Counter
-	// Roots are the roots' URIs, so that error texts can leave their local
-	// part out.
-	Roots []string
 	// Plain promises that connections come from a wire.NewListener without
 	// transport security. Frames then go out by writev, and local Lance-owned
 	// objects are mapped instead of read.
@@ -72,9 +69,17 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	var roots []string
+	for _, name := range cat.Catalogs() {
+		root, err := cat.Root(name)
+		if err != nil {
+			return nil, err
+		}
+		roots = append(roots, root.String())
+	}
 	return &Server{
 		cat: cat, opts: opts, log: opts.Log,
-		redact: newRedactor(opts.Roots),
+		redact: newRedactor(roots),
 		health: health.NewServer(),
 	}, nil
 }

@@ -110,7 +110,6 @@ func serve(t testing.TB, opts Options, roots ...string) *house {
 		}
 		list = append(list, catalog.Root{Name: name, URI: uri})
 		allowed = append(allowed, uri)
-		opts.Roots = append(opts.Roots, uri)
 	}
 	opts.Counter = objstore.NewCounter(objstore.CounterOptions{})
 	registry := objstore.NewRegistry(objstore.Options{Counter: opts.Counter})
@@ -655,6 +654,25 @@ func TestActions(t *testing.T) {
 	wantError(t, "no body", err, codes.InvalidArgument)
 	_, err = act("compact", `{"table":"media"}`)
 	wantError(t, "unknown action", err, codes.InvalidArgument, `"compact"`, "describe")
+}
+
+func TestDescribeFitsIntoAMessage(t *testing.T) {
+	t.Parallel()
+	d := &Description{Table: "wide", FragmentCount: maxFragments}
+	for i := range maxFragments {
+		d.Fragments = append(d.Fragments, FragmentInfo{ID: uint64(i), Files: []FileInfo{{Path: "x.lance", Fields: make([]int32, 500)}}})
+	}
+	body, err := describeAnswer(d, nil, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Description
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(body) > 100_000 || len(got.Fragments) == 0 || got.FragmentCount != maxFragments {
+		t.Errorf("%d bytes, %d of %d fragments", len(body), len(got.Fragments), got.FragmentCount)
+	}
 }
 
 func TestHealthAndReflection(t *testing.T) {

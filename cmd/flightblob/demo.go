@@ -30,16 +30,10 @@ there, serves the root, and prints a client to paste.`,
   flightblob demo --root /tmp/tables --listen 127.0.0.1:0`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := makeDefaultRoot(&s.places); err != nil {
-				return err
-			}
-			if err := checkRoots(&s.places); err != nil {
-				return err
-			}
-			if err := unpackDemo(&s.places); err != nil {
-				return err
-			}
-			return s.run(cmd, func(uri string) { fmt.Fprintf(cmd.ErrOrStderr(), demoClient, uri) })
+			return s.run(cmd, hooks{
+				prepare: prepareDemo,
+				ready:   func(uri string) { fmt.Fprintf(cmd.ErrOrStderr(), demoClient, uri) },
+			})
 		},
 	}
 	s.flags(cmd.Flags())
@@ -61,17 +55,21 @@ print("saved", f.name, row["width"], "x", row["height"])
 
 `
 
-// unpackDemo puts the demo table into the first root unless something of its
-// name is there. It appears there whole or not at all.
-func unpackDemo(p *places) (err error) {
-	roots, err := parseRoots(p.roots)
+// prepareDemo puts the demo table into the first root.
+func prepareDemo(h *house) error {
+	root, local, err := h.localRoot(h.catalog.Catalogs()[0])
 	if err != nil {
 		return err
 	}
-	root, local := localPath(roots[0].URI)
 	if !local {
-		return usagef("demo: the first root must be a local folder, not %s", roots[0].URI)
+		return usagef("demo: the first root must be a local folder, not %s", root)
 	}
+	return unpackDemo(root)
+}
+
+// unpackDemo puts the demo table into a folder unless something of its name is
+// there. It appears there whole or not at all.
+func unpackDemo(root string) (err error) {
 	folder := demoName + ".lance"
 	target := filepath.Join(root, folder)
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {

@@ -40,7 +40,6 @@ type house struct {
 	counter  *objstore.Counter
 	env      *table.Env
 	catalog  *catalog.Catalog
-	roots    []string // URIs
 }
 
 // openHouse checks the settings and opens the roots. It reads no table.
@@ -66,7 +65,6 @@ func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error)
 	})
 	allowed := append([]string(nil), p.external...)
 	for _, r := range roots {
-		h.roots = append(h.roots, r.URI)
 		allowed = append(allowed, r.URI)
 	}
 	h.env = table.NewEnv(h.registry, objstore.NewAccess(allowed...), table.Limits{})
@@ -90,33 +88,34 @@ func makeDefaultRoot(p *places) error {
 }
 
 // checkRoots says which local root does not exist, before anyone waits for it.
-func checkRoots(p *places) error {
-	roots, err := parseRoots(p.roots)
-	if err != nil {
-		return err
-	}
-	for _, r := range roots {
-		path, local := localPath(r.URI)
+func (h *house) checkRoots() error {
+	for _, name := range h.catalog.Catalogs() {
+		path, local, err := h.localRoot(name)
+		if err != nil {
+			return err
+		}
 		if !local {
 			continue
 		}
 		st, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("root %s does not exist; make the folder, or give another --root", r.URI)
+			return fmt.Errorf("root %s does not exist; make the folder, or give another --root", path)
 		case err != nil:
-			return fmt.Errorf("root %s: %w", r.URI, err)
+			return fmt.Errorf("root %s: %w", path, err)
 		case !st.IsDir():
-			return fmt.Errorf("root %s is not a folder", r.URI)
+			return fmt.Errorf("root %s is not a folder", path)
 		}
 	}
 	return nil
 }
 
-// localPath is the path of a local URI.
-func localPath(uri string) (path string, local bool) {
-	if path, ok := strings.CutPrefix(uri, "file://"); ok {
-		return path, true
+// localRoot is the path of a catalog's root, if it is a local folder.
+func (h *house) localRoot(name string) (path string, local bool, err error) {
+	loc, err := h.catalog.Root(name)
+	if err != nil {
+		return "", false, err
 	}
-	return uri, !strings.Contains(uri, "://")
+	path = loc.String()
+	return path, !strings.Contains(path, "://"), nil
 }

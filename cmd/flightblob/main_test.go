@@ -235,7 +235,7 @@ func warehouse(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "warehouse"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unpackDemo(&places{roots: []string{filepath.Join(dir, "warehouse")}}); err != nil {
+	if err := unpackDemo(filepath.Join(dir, "warehouse")); err != nil {
 		t.Fatal(err)
 	}
 	return dir

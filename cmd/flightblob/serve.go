@@ -57,16 +57,21 @@ A second signal ends it at once.`,
   FLIGHTBLOB_LISTEN=127.0.0.1:0 flightblob serve`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.run(cmd, nil)
+			return s.run(cmd, hooks{})
 		},
 	}
 	s.flags(cmd.Flags())
 	return cmd
 }
 
-// run serves until the context of cmd ends. ready, if given, is called with the
-// server's URI once it listens.
-func (s *serving) run(cmd *cobra.Command, ready func(uri string)) error {
+// hooks are what a command does besides serving. Both may be nil.
+type hooks struct {
+	prepare func(h *house) error // before the server listens
+	ready   func(uri string)     // once it does
+}
+
+// run serves until the context of cmd ends.
+func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	log, err := s.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -75,9 +80,6 @@ func (s *serving) run(cmd *cobra.Command, ready func(uri string)) error {
 		return err
 	}
 	if err := makeDefaultRoot(&s.places); err != nil {
-		return err
-	}
-	if err := checkRoots(&s.places); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -90,12 +92,20 @@ func (s *serving) run(cmd *cobra.Command, ready func(uri string)) error {
 			log.Warn("closing stores", "error", err)
 		}
 	}()
+	if err := h.checkRoots(); err != nil {
+		return err
+	}
+	if do.prepare != nil {
+		if err := do.prepare(h); err != nil {
+			return err
+		}
+	}
 	limitMemory(int64(s.memory))
 
 	budget := materialize.NewBudget(int64(s.memory))
 	meters := newMeters(h.counter, budget)
 	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
-		Budget: budget, Counter: h.counter, Roots: h.roots, Plain: true, Events: meters.events(), Log: log,
+		Budget: budget, Counter: h.counter, Plain: true, Events: meters.events(), Log: log,
 	})
 	if err != nil {
 		return err
@@ -118,8 +128,8 @@ func (s *serving) run(cmd *cobra.Command, ready func(uri string)) error {
 	uri := "grpc://" + l.Addr().String()
 	fmt.Fprintf(cmd.OutOrStdout(), "flightblob listening on %s\n", uri)
 	log.Info("serving", "uri", uri, "catalogs", h.catalog.Catalogs(), "memory", s.memory.String())
-	if ready != nil {
-		ready(uri)
+	if do.ready != nil {
+		do.ready(uri)
 	}
 	select {
 	case err := <-served:
