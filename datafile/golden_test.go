@@ -252,7 +252,7 @@ func TestDamage(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(3, 4))
 			refused := 0
-			for range 300 {
+			for range 120 {
 				data := append([]byte(nil), g.data...)
 				for range 1 + rng.IntN(3) {
 					data[rng.IntN(len(data))] ^= byte(1 + rng.IntN(255))
