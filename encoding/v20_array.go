@@ -57,9 +57,9 @@ func newArray20(p *page20, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, 
 	case *lancepb.ArrayEncoding20_FixedSizeList:
 		return newFixedList20(p, m.FixedSizeList, n, sel, count, depth)
 	case *lancepb.ArrayEncoding20_Binary:
-		return newBinary20(p, m.Binary, n, sel, depth)
+		return newBinary20(p, m.Binary, n, sel)
 	case *lancepb.ArrayEncoding20_FixedSizeBinary:
-		return newFixedBinary20(p, m.FixedSizeBinary, n, sel, count, depth)
+		return newFixedBinary20(p, m.FixedSizeBinary, n, sel, count)
 	case *lancepb.ArrayEncoding20_Fsst:
 		return newFsst20(p, m.Fsst, n, sel, depth)
 	case *lancepb.ArrayEncoding20_Dictionary:
@@ -68,6 +68,26 @@ func newArray20(p *page20, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, 
 		return newPacked20(p, m.PackedStruct, n, sel, count)
 	default:
 		return nil, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: %s", kindOf20(enc))
+	}
+}
+
+// newPlain20 reads what other arrays are built from: offsets, indices, bitmaps
+// and bytes. They are plain numbers, known after one round of requests;
+// anything else in their place is refused before it is asked for bytes.
+func newPlain20(p *page20, what string, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, count int) (array20, error) {
+	enc = bare20(enc)
+	if enc.GetFlat() == nil && count > maxSlots20 {
+		return nil, tooLarge(int64(count))
+	}
+	switch m := enc.GetArray().(type) {
+	case *lancepb.ArrayEncoding20_Flat:
+		return newFlat20(p, m.Flat, n, sel, count)
+	case *lancepb.ArrayEncoding20_Bitpacked:
+		return newStream20(p, m.Bitpacked, n, sel, count)
+	case *lancepb.ArrayEncoding20_BitpackedForNonNeg:
+		return newGroups20(p, m.BitpackedForNonNeg, n, sel, count)
+	default:
+		return nil, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: %s stored as %s", what, kindOf20(enc))
 	}
 }
 
@@ -90,7 +110,7 @@ func newNullable20(p *page20, m *lancepb.Nullable20, n uint64, sel []Range, coun
 	case *lancepb.Nullable20_AllNulls_:
 		return nulls20(count), nil
 	case *lancepb.Nullable20_SomeNulls_:
-		validity, err := newArray20(p, k.SomeNulls.GetValidity(), n, sel, false, depth+1)
+		validity, err := newPlain20(p, "validity", k.SomeNulls.GetValidity(), n, sel, count)
 		if err != nil {
 			return nil, err
 		}
@@ -111,24 +131,19 @@ func (m *masked20) want(q *queue20) error {
 	return m.values.want(q)
 }
 
-func (m *masked20) more(q *queue20) error {
-	if err := m.validity.more(q); err != nil {
-		return err
-	}
-	return m.values.more(q)
-}
+func (m *masked20) more(q *queue20) error { return m.values.more(q) }
 
 func (m *masked20) take() (slots20, error) {
+	s, err := m.values.take()
+	if err != nil {
+		return slots20{}, err
+	}
 	v, err := m.validity.take()
 	if err != nil {
 		return slots20{}, err
 	}
-	if v.block.kind != fixedBlock || v.block.bits != 1 || v.valid != nil {
-		return slots20{}, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: validity stored as %s", v.block.describe())
-	}
-	s, err := m.values.take()
-	if err != nil {
-		return slots20{}, err
+	if v.block.bits != 1 {
+		return slots20{}, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: validity of %d bits", v.block.bits)
 	}
 	s.mask(v.block.data)
 	return s, nil
@@ -185,12 +200,22 @@ type dictionary20 struct {
 	typed          bool
 }
 
+// maxDictionary20 bounds what items that no bytes stand for can ask for.
+const maxDictionary20 = 1 << 25
+
 func newDictionary20(p *page20, m *lancepb.Dictionary20, n uint64, sel []Range, typed bool, depth int) (array20, error) {
-	indices, err := newArray20(p, m.GetIndices(), n, sel, false, depth+1)
+	slots, err := countSlots(sel)
+	if err != nil {
+		return nil, err
+	}
+	indices, err := newPlain20(p, "indices", m.GetIndices(), n, sel, slots)
 	if err != nil {
 		return nil, err
 	}
 	count := uint64(m.GetNumDictionaryItems())
+	if count > maxDictionary20 {
+		return nil, fault.New(fault.Exhausted, "encoding: a dictionary of %d items, at most %d are read", count, maxDictionary20)
+	}
 	all := []Range{{0, count}}
 	if count == 0 {
 		all = nil
@@ -209,23 +234,19 @@ func (d *dictionary20) want(q *queue20) error {
 	return d.items.want(q)
 }
 
-func (d *dictionary20) more(q *queue20) error {
-	if err := d.indices.more(q); err != nil {
-		return err
-	}
-	return d.items.more(q)
-}
+func (d *dictionary20) more(q *queue20) error { return d.items.more(q) }
 
 func (d *dictionary20) take() (slots20, error) {
+	// Items first: nothing is held while those of dictionaries within are made.
+	items, err := d.items.take()
+	if err != nil {
+		return slots20{}, err
+	}
 	s, err := d.indices.take()
 	if err != nil {
 		return slots20{}, err
 	}
 	keys, err := s.numbers()
-	if err != nil {
-		return slots20{}, err
-	}
-	items, err := d.items.take()
 	if err != nil {
 		return slots20{}, err
 	}

@@ -26,13 +26,17 @@ type ends20 struct {
 	nulls  int
 }
 
-func newEnds20(p *page20, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, adjust uint64, depth int) (*ends20, error) {
+func newEnds20(p *page20, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, adjust uint64) (*ends20, error) {
 	// One more offset before each range tells where it starts.
 	wider := make([]Range, len(sel))
 	for i, s := range sel {
 		wider[i] = Range{max(s.Start, 1) - 1, s.End}
 	}
-	offsets, err := newArray20(p, enc, n, wider, false, depth+1)
+	count, err := countSlots(wider)
+	if err != nil {
+		return nil, err
+	}
+	offsets, err := newPlain20(p, "offsets", enc, n, wider, count)
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +98,10 @@ func s20len(sel []Range) int {
 
 // binary20 is strings and binaries of any offset width (sheet section 5.3).
 type binary20 struct {
-	ends  *ends20
-	page  *page20
-	enc   *lancepb.ArrayEncoding20 // of the bytes
-	depth int
-	n     uint64
-	sel   []Range
+	ends *ends20
+	page *page20
+	enc  *lancepb.ArrayEncoding20 // of the bytes
+	sel  []Range
 
 	early bool // all bytes are fetched in the first round
 	buf   Extent
@@ -108,12 +110,12 @@ type binary20 struct {
 	offs  []int64
 }
 
-func newBinary20(p *page20, m *lancepb.Binary20, n uint64, sel []Range, depth int) (array20, error) {
-	ends, err := newEnds20(p, m.GetIndices(), n, sel, m.GetNullAdjustment(), depth)
+func newBinary20(p *page20, m *lancepb.Binary20, n uint64, sel []Range) (array20, error) {
+	ends, err := newEnds20(p, m.GetIndices(), n, sel, m.GetNullAdjustment())
 	if err != nil {
 		return nil, err
 	}
-	b := &binary20{ends: ends, page: p, enc: bare20(m.GetBytes()), depth: depth, n: n, sel: sel}
+	b := &binary20{ends: ends, page: p, enc: bare20(m.GetBytes()), sel: sel}
 	flat := b.enc.GetFlat()
 	if flat == nil {
 		return b, nil
@@ -140,9 +142,6 @@ func (b *binary20) want(q *queue20) error {
 }
 
 func (b *binary20) more(q *queue20) error {
-	if err := b.ends.offsets.more(q); err != nil {
-		return err
-	}
 	if err := b.ends.resolve(); err != nil {
 		return err
 	}
@@ -172,11 +171,12 @@ func (b *binary20) more(q *queue20) error {
 		}
 		return nil
 	}
-	if len(parts) == 0 {
-		return nil
+	var end uint64
+	if len(parts) > 0 {
+		end = parts[len(parts)-1].End
 	}
 	var err error
-	if b.bytes, err = newBytes20(b.page, b.enc, parts[len(parts)-1].End, parts, int(at), b.depth); err != nil {
+	if b.bytes, err = newPlain20(b.page, "bytes of strings", b.enc, end, parts, int(at)); err != nil {
 		return err
 	}
 	return b.bytes.want(q)
@@ -197,22 +197,13 @@ func (b *binary20) take() (slots20, error) {
 	return slots20{n: n, block: &block{kind: varBlock, n: n, data: data, offs: b.offs}, valid: b.ends.valid}, nil
 }
 
-// newBytes20 reads sel, count of n bytes. Unlike other arrays, plain bytes are
-// limited by the size of a read and not by its slots.
-func newBytes20(p *page20, enc *lancepb.ArrayEncoding20, n uint64, sel []Range, count, depth int) (array20, error) {
-	if flat := enc.GetFlat(); flat.GetBitsPerValue() == 8 {
-		return newFlat20(p, flat, n, sel, count)
-	}
-	return newArray20(p, enc, n, sel, false, depth+1)
-}
-
 func takeBytes20(a array20) ([]byte, error) {
 	s, err := a.take()
 	if err != nil {
 		return nil, err
 	}
-	if s.block.kind != fixedBlock || s.block.bits != 8 || s.valid != nil || s.idx != nil {
-		return nil, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: bytes of strings stored as %s", s.block.describe())
+	if s.block.bits != 8 {
+		return nil, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: bytes of strings of %d bits", s.block.bits)
 	}
 	return s.block.data, nil
 }
@@ -273,7 +264,7 @@ type fixedBinary20 struct {
 	width, count int
 }
 
-func newFixedBinary20(p *page20, m *lancepb.FixedSizeBinary20, n uint64, sel []Range, count, depth int) (array20, error) {
+func newFixedBinary20(p *page20, m *lancepb.FixedSizeBinary20, n uint64, sel []Range, count int) (array20, error) {
 	width := uint64(m.GetByteWidth())
 	if width > maxVectorBytes || n > maxItems20/max(width, 1) {
 		return nil, fault.Corruptf(-1, "encoding: %d strings of %d bytes in one page", n, width)
@@ -287,7 +278,7 @@ func newFixedBinary20(p *page20, m *lancepb.FixedSizeBinary20, n uint64, sel []R
 			scaled = append(scaled, Range{s.Start * width, s.End * width})
 		}
 	}
-	bytes, err := newBytes20(p, bare20(m.GetBytes()), n*width, scaled, count*int(width), depth)
+	bytes, err := newPlain20(p, "bytes of strings", m.GetBytes(), n*width, scaled, count*int(width))
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +286,7 @@ func newFixedBinary20(p *page20, m *lancepb.FixedSizeBinary20, n uint64, sel []R
 }
 
 func (f *fixedBinary20) want(q *queue20) error { return f.bytes.want(q) }
-func (f *fixedBinary20) more(q *queue20) error { return f.bytes.more(q) }
+func (f *fixedBinary20) more(*queue20) error   { return nil }
 
 func (f *fixedBinary20) take() (slots20, error) {
 	data, err := takeBytes20(f.bytes)

@@ -79,7 +79,7 @@ func (p *pages20) lists20(ctx context.Context, fetch Fetch, sel []Range) (Layer,
 	var parts []part
 	q := new(queue20)
 	err := p.select20(sel, func(page *page20, sel []Range) error {
-		ends, err := newEnds20(page, page.enc.GetList().GetOffsets(), page.slots, sel, page.nullAdd, 0)
+		ends, err := newEnds20(page, page.enc.GetList().GetOffsets(), page.slots, sel, page.nullAdd)
 		if err != nil {
 			return err
 		}
@@ -285,7 +285,7 @@ func (r *Reader20) readChars(ctx context.Context, fetch Fetch, sel []Range, out 
 	var arrays []array20
 	q := new(queue20)
 	err = r.chars.select20(chars, func(page *page20, sel []Range) error {
-		a, err := newBytes20(page, page.enc, page.slots, sel, s20len(sel), 0)
+		a, err := newPlain20(page, "bytes of strings", page.enc, page.slots, sel, s20len(sel))
 		if err != nil {
 			return err
 		}
