@@ -138,7 +138,7 @@ func replacePath(s, root string) string {
 			return b.String()
 		}
 		b.WriteString(s[:i])
-		if i > 0 && (isPathByte(s[i-1])) {
+		if i > 0 && isPathByte(s[i-1]) {
 			b.WriteString(root)
 		}
 		s = s[i+len(root):]

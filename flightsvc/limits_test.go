@@ -17,7 +17,7 @@ import (
 const mib = 1 << 20
 
 // messages reads a raw stream and gives the encoded length of each message.
-func messages(t testing.TB, ctx context.Context, c flight.Client, ticket string) ([]int, error) {
+func messages(ctx context.Context, t testing.TB, c flight.Client, ticket string) ([]int, error) {
 	t.Helper()
 	stream, err := c.DoGet(ctx, &flight.Ticket{Ticket: []byte(ticket)})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestMessagesStayBelowFourMiB(t *testing.T) {
 			if tc.header != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, headerBatchBytes, tc.header)
 			}
-			got, err := messages(t, ctx, client, tc.ticket)
+			got, err := messages(ctx, t, client, tc.ticket)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestMessagesStayBelowFourMiB(t *testing.T) {
 			}
 		})
 	}
-	_, err := messages(t, metadata.AppendToOutgoingContext(t.Context(), headerBatchBytes, "lots"), client, `{"table":"many"}`)
+	_, err := messages(metadata.AppendToOutgoingContext(t.Context(), headerBatchBytes, "lots"), t, client, `{"table":"many"}`)
 	wantError(t, "bad header", err, codes.InvalidArgument, headerBatchBytes, `"lots"`)
 }
 
@@ -132,7 +132,7 @@ func TestValueOverTheClientsLimit(t *testing.T) {
 
 	// Others are taken to accept what the protocol does.
 	other := h.dial(t, grpc.WithUserAgent("x"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64*mib)))
-	if _, err := messages(t, ctx, other, `{"table":"large"}`); err == nil {
+	if _, err := messages(ctx, t, other, `{"table":"large"}`); err == nil {
 		t.Error("grpc-go adds itself to the user agent; this client must be recognised")
 	}
 }

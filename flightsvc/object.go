@@ -100,8 +100,6 @@ func (o *object) string(key string, into *string) {
 	}
 }
 
-func (o *object) bool(key string, into *bool) { o.decode(key, "true or false", into) }
-
 // strings reads a list of strings, not empty, none of which is empty.
 func (o *object) strings(key string, into *[]string) {
 	if !o.decode(key, "a list of strings", into) {

@@ -221,7 +221,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = start(t, dir, nil, "demo", "--listen", "127.0.0.1:0")
+	start(t, dir, nil, "demo", "--listen", "127.0.0.1:0")
 	after, err := os.Stat(filepath.Join(dir, "warehouse/media.lance/_versions"))
 	if err != nil || !os.SameFile(before, after) {
 		t.Errorf("the table was made anew: %v", err)

@@ -137,7 +137,9 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	case <-ctx.Done():
 	}
 	s.stop(g, svc, log)
-	<-served
+	if err := <-served; err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
 	return nil
 }
 

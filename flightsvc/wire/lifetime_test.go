@@ -105,11 +105,11 @@ func TestSlowReaderHoldsBoundedMemory(t *testing.T) {
 		var made int64
 		for range 100 {
 			time.Sleep(20 * time.Millisecond)
-			if now := c.made.Load(); now == made && now > 1 {
+			now := c.made.Load()
+			if now == made && now > 1 {
 				return now
-			} else {
-				made = now
 			}
+			made = now
 		}
 		t.Fatal("the producer does not come to rest")
 		return 0
@@ -161,7 +161,10 @@ func TestBrokenConnectionGivesMemoryBack(t *testing.T) {
 	}
 	client.Close()
 	select {
-	case <-ended:
+	case err := <-ended:
+		if err == nil {
+			t.Error("an endless handler ended well")
+		}
 	case <-time.After(time.Second):
 		t.Fatal("handler still runs a second after the connection broke")
 	}
@@ -188,7 +191,11 @@ func mapped(t *testing.T, path string) arrow.RecordBatch {
 	data := array.NewData(arrow.BinaryTypes.LargeBinary, 1, []*memory.Buffer{nil, offsets, memory.NewBufferBytes(b)}, nil, 0, 0)
 	a := array.MakeFromData(data)
 	data.Release()
-	t.Cleanup(func() { unix.Munmap(b) })
+	t.Cleanup(func() {
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	})
 	return batchOf(a)
 }
 

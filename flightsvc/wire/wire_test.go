@@ -118,8 +118,8 @@ func (r *recorder) Send(fd *flight.FlightData) error {
 	return nil
 }
 
-// case_ is a schema and batches that make it through IPC in a certain way.
-type case_ struct {
+// passage is a schema and batches that pass through IPC in a certain way.
+type passage struct {
 	name    string
 	batches []arrow.RecordBatch
 	deltas  bool
@@ -163,7 +163,7 @@ func payloads(mem memory.Allocator, n, max int, seed int64) arrow.Array {
 	return b.NewArray()
 }
 
-func cases(mem memory.Allocator) []case_ {
+func cases(mem memory.Allocator) []passage {
 	numbers := func(n int) string {
 		var s strings.Builder
 		s.WriteString("[")
@@ -229,7 +229,7 @@ func cases(mem memory.Allocator) []case_ {
 			build(mem, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int16), "["+strings.Repeat("[1,2],null,[3,null],", 13)+"[5,6],null]"),
 		)
 	}
-	all := []case_{
+	all := []passage{
 		{name: "whole", batches: []arrow.RecordBatch{wide()}},
 		{name: "empty batch", batches: []arrow.RecordBatch{slice(wide(), 5, 5)}},
 		{name: "zero rows built", batches: []arrow.RecordBatch{batchOf(payloads(mem, 0, 1, 1), build(mem, arrow.LargeListOf(arrow.PrimitiveTypes.Int64), "[]"))}},
@@ -242,7 +242,7 @@ func cases(mem memory.Allocator) []case_ {
 		{name: "dictionary sliced", batches: []arrow.RecordBatch{slice(words("[0,1,null,1,1,0]", `["a","b"]`), 3, 6)}},
 	}
 	for _, cut := range [][2]int64{{0, 7}, {1, 9}, {3, 41}, {8, 16}, {9, 10}, {13, 38}, {40, 41}} {
-		all = append(all, case_{name: fmt.Sprintf("slice %d:%d", cut[0], cut[1]), batches: []arrow.RecordBatch{slice(wide(), cut[0], cut[1])}})
+		all = append(all, passage{name: fmt.Sprintf("slice %d:%d", cut[0], cut[1]), batches: []arrow.RecordBatch{slice(wide(), cut[0], cut[1])}})
 	}
 	return all
 }
@@ -274,14 +274,14 @@ func listOf(mem memory.Allocator, values arrow.Array, n int) arrow.Array {
 	return b.NewArray()
 }
 
-func (c case_) schema() *arrow.Schema {
+func (c passage) schema() *arrow.Schema {
 	if len(c.batches) == 0 {
 		return arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.BinaryTypes.LargeBinary}}, nil)
 	}
 	return c.batches[0].Schema()
 }
 
-func (c case_) release() {
+func (c passage) release() {
 	for _, b := range c.batches {
 		b.Release()
 	}
