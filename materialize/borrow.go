@@ -47,7 +47,10 @@ func borrow(ctx context.Context, path string, values []value, total int64) (*mem
 	objstore.WillNeed(m, int64(start), total)
 	object.NoteRead(int64(start), total)
 	end := start + uint64(total)
-	return memory.NewBufferWithAllocator(m.Bytes()[start:end:end], hook(func([]byte) { m.Release() })), nil
+	return memory.NewBufferWithAllocator(m.Bytes()[start:end:end], hook(func([]byte) {
+		objstore.Forget(m, int64(start), total)
+		m.Release()
+	})), nil
 }
 
 // adjacent gives the first non-empty value when all lie behind it in order.

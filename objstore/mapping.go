@@ -47,14 +47,16 @@ func (m *fileMapping) Release() {
 	}
 }
 
-// WillNeed asks the kernel to read the range ahead, without waiting.
+// WillNeed brings the range into memory where the system can do that in one
+// call, so that a cold disk keeps this goroutine waiting and not a connection;
+// elsewhere it asks for reading ahead.
 func (m *fileMapping) WillNeed(off, n int64) {
 	if off < 0 || n <= 0 || off >= int64(len(m.data)) {
 		return
 	}
 	end := min(int64(len(m.data)), off+min(n, math.MaxInt64-off))
 	start := off &^ int64(os.Getpagesize()-1)
-	_ = unix.Madvise(m.data[start:end], unix.MADV_WILLNEED) // advice: failing costs nothing
+	populate(m.data[start:end])
 }
 
 // WillNeed tells the system that bytes [off, off+n) of a mapping are about to
@@ -63,6 +65,26 @@ func (m *fileMapping) WillNeed(off, n int64) {
 func WillNeed(m Mapping, off, n int64) {
 	if w, ok := m.(interface{ WillNeed(off, n int64) }); ok {
 		w.WillNeed(off, n)
+	}
+}
+
+// Forget takes the range out of this process's resident memory; the system
+// keeps it cached and brings it back when it is touched again.
+func (m *fileMapping) Forget(off, n int64) {
+	if off < 0 || n <= 0 || off >= int64(len(m.data)) {
+		return
+	}
+	end := min(int64(len(m.data)), off+min(n, math.MaxInt64-off))
+	start := off &^ int64(os.Getpagesize()-1)
+	_ = unix.Madvise(m.data[start:end], unix.MADV_DONTNEED) // advice: failing costs memory only
+}
+
+// Forget tells the system that bytes [off, off+n) of a mapping, which the
+// caller still holds, have been used. Without it a process that lends whole
+// objects seems to be as large as they are.
+func Forget(m Mapping, off, n int64) {
+	if f, ok := m.(interface{ Forget(off, n int64) }); ok {
+		f.Forget(off, n)
 	}
 }
 
