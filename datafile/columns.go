@@ -47,6 +47,10 @@ func (l Leaf) key() columnKey {
 		b.WriteByte(':')
 		b.WriteString(strconv.Itoa(int(f.Blob)))
 		b.WriteByte(':')
+		// Fields that a 2.0 file keeps in the rows of one above have no column
+		// to tell them apart.
+		b.WriteString(strconv.Itoa(int(f.ID)))
+		b.WriteByte(':')
 		b.WriteString(strconv.Itoa(l.Columns[i]))
 		b.WriteByte('/')
 	}

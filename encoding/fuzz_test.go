@@ -52,6 +52,9 @@ func seedPages(t testing.TB) []seedPage {
 		}
 		foot := data[len(data)-40:]
 		version := encoding.Version{Major: binary.LittleEndian.Uint16(foot[32:]), Minor: binary.LittleEndian.Uint16(foot[34:])}
+		if version.Major != 2 {
+			continue // format 2.0 has goldens of its own
+		}
 		table := data[binary.LittleEndian.Uint64(foot[8:]):]
 		column := 0
 		for leaf := range m.Schema.Leaves() {

@@ -33,6 +33,20 @@ func (f *Field) isPacked() bool {
 	return strings.EqualFold(f.Metadata[KeyPacked], "true") || strings.EqualFold(f.Metadata[keyPackedOld], "true")
 }
 
+// InRows20 says that files of format 2.0 may hold the fields below f in f's own
+// column, as rows: fixed-size lists of structs, and structs with a packed mark,
+// which writers of that format obeyed whatever its value (format 2.0 sheet
+// section 3).
+func (f *Field) InRows20() bool {
+	switch f.Shape {
+	case FixedSizeList:
+		return true
+	case Struct:
+		return f.marked(KeyPacked) || f.marked(keyPackedOld)
+	}
+	return false
+}
+
 // IsJSON says that files hold this leaf as binary JSON (JSONB, Storage
 // large_binary) where Arrow views show text with the extension arrow.json: a
 // reader must turn the one into the other.

@@ -74,7 +74,7 @@ func (f *fragment) doOpen(ctx context.Context) (err error) {
 	wanted := map[int]*fileColumns{}
 	var order []int
 	for slot, leaf := range r.plan.leaves {
-		at, ok := where[leaf.ID]
+		at, ok := f.source(leaf, where)
 		if !ok {
 			continue // no file holds it: all null
 		}
@@ -139,6 +139,18 @@ func (f *fragment) columnsByField() map[schema.FieldID]place {
 		}
 	}
 	return where
+}
+
+// source finds the file of a leaf: by its own id or, where files of format 2.0
+// keep it in the rows of a field above, by that one's.
+func (f *fragment) source(leaf *schema.Field, where map[schema.FieldID]place) (place, bool) {
+	at, ok := where[leaf.ID]
+	for p := leaf.Parent; p != nil && !ok; p = p.Parent {
+		if at, ok = where[p.ID]; ok {
+			ok = p.InRows20() && f.meta.Files[at.file].Format() == "2.0"
+		}
+	}
+	return at, ok
 }
 
 // leafColumns names the physical columns of a leaf and of the fields above it

@@ -146,13 +146,24 @@ def fixed_structs(rng, n=120):
     return pa.table({"only": pa.array([None if i % 6 == 0 else [{"a": i, "b": str(i)}, {"a": None, "b": None}] for i in range(n)], pa.list_(item, 2))})
 
 
-def write(name, table, version):
+def rows_20(rng, n=40):
+    """Structs that 14.0.2 writes as rows and cannot read back."""
+    item = pa.struct([("a", pa.int32()), ("b", pa.int32()), ("v", pa.list_(pa.int16(), 2))])
+    cols = {
+        "list": pa.array([[{"a": i, "b": -i, "v": [i, 1]}, {"a": 2 * i, "b": 7, "v": [i, 2]}] for i in range(n)], pa.list_(item, 2)),
+        "marked": pa.array([{"a": i, "b": i * i, "v": [3, i]} for i in range(n)], item),
+    }
+    fields = [pa.field(k, c.type, metadata={"lance-encoding:packed": "false"} if k == "marked" else None) for k, c in cols.items()]
+    return pa.table(list(cols.values()), schema=pa.schema(fields))
+
+
+def write(name, table, version, readable=True):
     out = os.path.join(HERE, "golden", f"{name}_{version.replace('.', '')}")
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
     with tempfile.TemporaryDirectory() as tmp:
         ds = lance.write_dataset(table, tmp + "/t.lance", data_storage_version=version)
-        expected = ds.to_table().combine_chunks()
+        expected = ds.to_table().combine_chunks() if readable else table
         shutil.copy(glob.glob(tmp + "/t.lance/data/*.lance")[0], out + "/data.lance")
         shutil.copy(glob.glob(tmp + "/t.lance/_versions/*.manifest")[0], out + "/manifest")
     with pa.OSFile(out + "/expected.arrow", "wb") as f, pa.ipc.new_file(f, expected.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as w:
@@ -166,6 +177,7 @@ def main():
             write(make.__name__, make(random.Random(7)), version)
         if version == "2.3":
             write("fixed_structs", fixed_structs(random.Random(7)), version)
+    write("rows", rows_20(random.Random(7)), "2.0", readable=False)
 
 
 if __name__ == "__main__":
