@@ -29,6 +29,7 @@ func (s *Server) newSender(stream grpc.ServerStream, sch *arrow.Schema, t *Ticke
 	if set.bi {
 		sch = biSchema(sch)
 	}
+	opts.Limit = set.limit
 	out, err := wire.NewWriter(stream, sch, opts)
 	if err != nil {
 		return nil, err
@@ -105,6 +106,11 @@ func (t *Ticket) explain(err error) error {
 	var large *materialize.TooLargeError
 	if errors.As(err, &large) {
 		return fault.New(fault.Exhausted, "%s", t.tooLarge(large))
+	}
+	var long *wire.TooLongError
+	if errors.As(err, &long) {
+		return fmt.Errorf("%w; raise the client's limit (ADBC: %s) and tell the server with max_message_bytes (ticket field, or header %s)",
+			err, clientOption, headerMaxMessage)
 	}
 	var value *materialize.ValueError
 	if errors.As(err, &value) && t.Rows != nil {

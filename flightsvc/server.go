@@ -7,11 +7,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/flightblob/flightblob/catalog"
@@ -106,7 +104,6 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 		grpc.InitialConnWindowSize(receiveWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		experimental.BufferPool(mem.DefaultBufferPool()),
 	}
 	if s.opts.Plain {
 		opts = append(opts, grpc.WriteBufferSize(0))

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -692,6 +693,26 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 	if s := check(); s != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health %v", s)
+	}
+	asked, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := asked.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := asked.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var services []string
+	for _, s := range answer.GetListServicesResponse().GetService() {
+		services = append(services, s.Name)
+	}
+	if !slices.Contains(services, flightService) {
+		t.Errorf("services by reflection: %v", services)
 	}
 	h.server.Drain()
 	if s := check(); s != grpc_health_v1.HealthCheckResponse_NOT_SERVING {

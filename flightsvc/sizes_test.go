@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/flightblob/flightblob/flightsvc/wire"
+	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/materialize"
 )
 
@@ -260,6 +261,37 @@ func TestRowOverTheLimit(t *testing.T) {
 	for _, want := range []string{`"c1"`, "row 1", "8000", clientOption, "max_message_bytes", headerMaxMessage, "ranges", "blob_range"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not name %q", text, want)
+		}
+	}
+}
+
+// A dictionary goes in one message whatever the rows; one that no message may
+// hold is an error, and the bi profile a way around it.
+func TestDictionaryOverTheLimit(t *testing.T) {
+	t.Parallel()
+	words := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	values := make([]string, 1000)
+	for i := range values {
+		values[i] = fmt.Sprintf(`"%0100d"`, i)
+	}
+	b := batch(t, fromJSON(t, words, "["+strings.Join(values, ",")+"]"))
+	_, err := send(t, settings{message: 4000, limit: 8000}, b)
+	if fault.KindOf(err) != fault.Exhausted {
+		t.Fatalf("got %v", err)
+	}
+	text := (&Ticket{}).explain(err).Error()
+	for _, want := range []string{"dictionaries", "8000", clientOption, "max_message_bytes"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q does not name %q", text, want)
+		}
+	}
+	out, err := send(t, settings{message: 4000, limit: 8000, bi: true}, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range out.lengths[1:] {
+		if n > 4000 {
+			t.Errorf("message %d has %d bytes", i, n)
 		}
 	}
 }

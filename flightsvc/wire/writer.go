@@ -26,7 +26,22 @@ type Options struct {
 	// DictionaryDeltas sends a grown dictionary as its new values only. Not
 	// every client takes them; without, a changed dictionary is sent anew.
 	DictionaryDeltas bool
+	// Limit is the encoded length that no message may exceed, 0 for that of the
+	// protocol. A longer one is not sent but fails with *TooLongError. Batches
+	// can be cut to fit; a dictionary cannot.
+	Limit int64
 }
+
+// TooLongError says that a message, a dictionary's perhaps, is over the limit.
+type TooLongError struct{ Size, Limit int64 } // encoded bytes
+
+// Error names both lengths.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("wire: a message of %d bytes, dictionaries included, exceeds the limit of %d", e.Size, e.Limit)
+}
+
+// Unwrap classes the error as an exhausted limit.
+func (e *TooLongError) Unwrap() error { return &fault.Error{Kind: fault.Exhausted, Offset: -1} }
 
 // Writer sends a schema and record batches over one gRPC stream whose server
 // uses Codec. It is for one goroutine.
@@ -46,6 +61,7 @@ func NewWriter(stream grpc.ServerStream, schema *arrow.Schema, opts Options) (*W
 	w := &Writer{stream: stream, schema: schema}
 	w.payload.stream = stream
 	w.payload.inFlight = new(atomic.Int64)
+	w.payload.limit = opts.Limit
 	if opts.Descriptor != nil {
 		b, err := protobuf.Marshal(opts.Descriptor)
 		if err != nil {
@@ -116,6 +132,7 @@ type payloadWriter struct {
 	batch       arrow.RecordBatch
 	skip        bool // the IPC writer's own schema payload was sent already
 	inFlight    *atomic.Int64
+	limit       int64
 	messages    int64
 	bytes       int64
 	parts       collector
@@ -135,6 +152,10 @@ func (p *payloadWriter) WritePayload(payload ipc.Payload) (err error) {
 		return err
 	}
 	size := m.size
+	if p.limit > 0 && size > p.limit {
+		m.discard()
+		return &TooLongError{Size: size, Limit: p.limit}
+	}
 	if err := p.stream.SendMsg(m); err != nil {
 		m.discard()
 		return err
