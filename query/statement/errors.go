@@ -1,0 +1,88 @@
+package statement
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// Error is a refused or malformed statement with the place where it shows. It
+// unwraps to a *fault.Error: fault.Invalid, or fault.Exhausted for a text that
+// is over a limit of this package.
+type Error struct {
+	Offset int // byte offset in the text, at most its length
+	Line   int // line of Offset, from 1
+	Column int // characters before Offset in its line, plus 1
+	Err    error
+}
+
+// Error gives place, what was seen and what to do, in one line.
+func (e *Error) Error() string {
+	return fmt.Sprintf("statement: line %d, column %d: %v", e.Line, e.Column, e.Err)
+}
+
+// Unwrap gives the *fault.Error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// caretWidth is the number of characters of a line that Caret shows on either
+// side of the place.
+const caretWidth = 60
+
+// Caret renders the line of text that holds the place, and below it a caret.
+// Long lines are cut to the neighbourhood; tabs are shown as one blank. Text
+// is the one that was parsed.
+func (e *Error) Caret(text string) string {
+	at := min(max(e.Offset, 0), len(text))
+	start := strings.LastIndexAny(text[:at], "\r\n") + 1
+	end := len(text)
+	if i := strings.IndexAny(text[at:], "\r\n"); i >= 0 {
+		end = at + i
+	}
+	before, after := []rune(text[start:at]), []rune(text[at:end])
+	left, right := "", ""
+	if n := len(before); n > caretWidth {
+		before, left = before[n-caretWidth:], "…"
+	}
+	if len(after) > caretWidth {
+		after, right = after[:caretWidth], "…"
+	}
+	line := left + string(before) + string(after) + right
+	return strings.Map(plain, line) + "\n" +
+		strings.Repeat(" ", utf8.RuneCountInString(left)+len(before)) + "^"
+}
+
+// plain keeps control characters from moving the caret.
+func plain(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return ' '
+	}
+	return r
+}
+
+// fail makes an Error at a byte offset of text.
+func fail(kind fault.Kind, text string, offset int, format string, args ...any) error {
+	offset = min(max(offset, 0), len(text))
+	head := text[:offset]
+	start := strings.LastIndexByte(head, '\n') + 1
+	return &Error{
+		Offset: offset,
+		Line:   1 + strings.Count(head, "\n"),
+		Column: 1 + utf8.RuneCountInString(head[start:]),
+		Err:    fault.New(kind, format, args...),
+	}
+}
+
+// shown cuts a piece of the text for an error.
+func shown(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

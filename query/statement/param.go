@@ -1,0 +1,65 @@
+package statement
+
+import "strconv"
+
+// maxParams is the highest parameter number, as in PostgreSQL's protocol.
+const maxParams = 65535
+
+// Param is one place where a value is bound.
+type Param struct {
+	Span Span
+	// Index is what the engine binds, from 1: the number of ?1 and $1; for ? one
+	// more than the highest before it; for names their order of first use.
+	Index int
+	Name  string // of $name, as first written; empty for the others
+}
+
+// collectParams reads the parameters of the tokens [from, to) by DuckDB's
+// numbering. Names match without case; names and numbers do not mix.
+func (c *cursor) collectParams(from, to int) ([]Param, error) {
+	var params []Param
+	first := map[string]Param{} // by lower-case name
+	highest, named := 0, false
+	for i := from; i < to; i++ {
+		if c.toks[i].kind != tokParam {
+			continue
+		}
+		p := Param{Span: c.spanOf(i)}
+		s := c.str(i)
+		digits := s[1:]
+		byName := s[0] == '$' && !isDigit(s[1])
+		if len(params) > 0 && byName != named {
+			return nil, c.errorAt(i, "named and numbered parameters do not mix in one statement")
+		}
+		named = byName
+		if byName {
+			name := s[1:]
+			if name[0] == '"' {
+				name = unquoteName(name)
+			}
+			key := lowerWord(name)
+			if _, ok := first[key]; !ok {
+				first[key] = Param{Name: name, Index: len(first) + 1}
+			}
+			p.Name, p.Index = first[key].Name, first[key].Index
+		} else {
+			n := 0
+			if digits != "" {
+				var err error
+				if n, err = strconv.Atoi(digits); err != nil {
+					n = maxParams + 1
+				}
+			}
+			if n == 0 {
+				n = highest + 1
+			}
+			p.Index = n
+		}
+		if p.Index > maxParams {
+			return nil, c.errorAt(i, "a parameter number is at most %d", maxParams)
+		}
+		highest = max(highest, p.Index)
+		params = append(params, p)
+	}
+	return params, nil
+}
