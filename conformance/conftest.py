@@ -18,17 +18,22 @@ KNOWN = HERE / "known-failing.txt"
 
 def pytest_addoption(parser):
     parser.addoption("--binary", default=str(REPOSITORY / "bin" / "flightblob"), help="the program under test")
-    parser.addoption("--seed", type=int, default=None, help="replay random tables and requests")
+    parser.addoption("--seed", type=int, help="random tables and requests; the short run's own is always the same")
     parser.addoption("--full", action="store_true", help="the whole matrix and the long runs")
 
 
 def pytest_configure(config):
     if config.getoption("--seed") is None:
-        config.option.seed = random.SystemRandom().randrange(1 << 32)
+        config.option.seed = random.SystemRandom().randrange(1 << 32) if config.getoption("--full") else 1
 
 
 def pytest_report_header(config):
-    return f"flightblob: {config.getoption('--binary')}; replay with --seed {config.getoption('--seed')}"
+    return f"flightblob: {config.getoption('--binary')}; seed {config.getoption('--seed')}"
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"replay with --seed={config.getoption('--seed')}")
 
 
 def known_failing():

@@ -1,7 +1,7 @@
 """Random tables that pylance writes now, read by both: types × nulls × nesting × rows × versions × layouts.
 
 The short run has every pair of values of the dimensions once, the full one every three. Tables and requests follow from
-the seed in the header: `--seed N` replays them.
+the seed: `--seed=N` replays them.
 """
 
 import random
@@ -13,7 +13,8 @@ import pytest
 from referee import oracle, tables
 from referee.client import Client
 from referee.compare import difference
-from referee.requests import read, requests
+from referee.requests import MESSAGE, read, requests
+from referee.rpc import Raw
 from referee.server import Server
 
 RULES = "DESC-1 DESC-3 MAT-1 MAT-2 MAT-3 MAT-5 SCH-7 NUL-11 RES-8"
@@ -60,6 +61,10 @@ def test_matrix(server, client, maker, seed, case):
             got = read(client, {"table": name, **want})
             told = difference(expected.answer(**want), got)
             assert told is None, f"{want}: {told}"
+        with Raw(server.uri) as raw:
+            whole = raw.get({"table": name})
+        assert whole.code == "OK"
+        assert whole.largest <= MESSAGE, f"a message of {whole.largest} bytes"
         info = client.info(table=name)
         told = difference(expected.answer(), client.from_info(info))
         assert told is None, f"by FlightInfo: {told}"

@@ -58,9 +58,30 @@ def schema_difference(want, got):
 
 def one(column):
     """A column as a single array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    try:
+        return column.combine_chunks()
+    except pa.ArrowInvalid:  # Arrow joins no dictionaries that hold nulls, which pylance's 2.0 reader makes
+        return pa.concat_arrays([without_null_entries(chunk) for chunk in column.chunks])
+
+
+def without_null_entries(array):
+    """The same values with dictionaries that hold no null."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        encoded = array.dictionary_decode().dictionary_encode()
+        return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary)
+    if pa.types.is_struct(kind):
+        children = [without_null_entries(child) for child in array.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.diff(array.offsets.to_numpy()), 0)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), array.offsets.type)
+        return type(array).from_arrays(offsets, without_null_entries(array.flatten()), type=kind, mask=array.is_null())
+    return array
 
 
 def masked(array, wanted):

@@ -37,6 +37,7 @@ LOGICAL = pa.struct(
     ]
 )
 EXTERNAL = 3
+ZERO = pa.scalar(0, pa.uint64())  # a plain 0 would make Arrow compare as int64
 
 
 def is_blob(field):
@@ -93,7 +94,7 @@ def mask_of(array):
 def legacy_descriptor(pairs):
     """Two-child descriptors in the five children of Blob v2; what LEG-9 calls null is null."""
     position, size = pairs.field("position"), pairs.field("size")
-    null = pc.or_(mask_of(pairs), pc.and_(pc.equal(size, 0), pc.not_equal(position, 0)))
+    null = pc.or_(mask_of(pairs), pc.and_(pc.equal(size, ZERO), pc.not_equal(position, ZERO)))
     null = pc.fill_null(null, True)
     n = len(pairs)
     zero = pa.array(np.zeros(n, np.uint64))

@@ -30,10 +30,10 @@ def command(data):
 
 
 class Answer:
-    """How a call ended: status code by name, its text, and how many bytes came before."""
+    """How a call ended: status code by name, its text, the bytes that came before, and the largest message of them."""
 
-    def __init__(self, code, text, data):
-        self.code, self.text, self.data = code, text, data
+    def __init__(self, code, text, data, largest):
+        self.code, self.text, self.data, self.largest = code, text, data, largest
 
     def __repr__(self):
         return f"{self.code}: {self.text[:300]} ({len(self.data)} bytes)"
@@ -55,13 +55,14 @@ class Raw:
     def call(self, method, *messages, timeout=60, metadata=()):
         """Sends messages as they are, reads until the end. Every method is called as a stream in both directions."""
         stub = self.channel.stream_stream(SERVICE + method, request_serializer=same, response_deserializer=same)
-        got = bytearray()
+        got, largest = bytearray(), 0
         try:
             for part in stub(iter(messages), timeout=timeout, metadata=metadata):
                 got += part
+                largest = max(largest, len(part))
         except grpc.RpcError as error:
-            return Answer(error.code().name, error.details() or "", bytes(got))
-        return Answer("OK", "", bytes(got))
+            return Answer(error.code().name, error.details() or "", bytes(got), largest)
+        return Answer("OK", "", bytes(got), largest)
 
     def get(self, ticket, **options):
         """DoGet of a ticket: bytes as they are, or anything else as JSON."""
