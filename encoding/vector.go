@@ -68,9 +68,15 @@ func newVector(typ arrow.DataType, n int) (*vector, error) {
 		v.data = make([]byte, 0, (n+7)/8)
 	case *arrow.StringType, *arrow.BinaryType:
 		v.kind = var32Vector
+		if n > maxSequence {
+			return nil, tooLarge(4 * int64(n))
+		}
 		v.off32 = append(make([]int32, 0, n+1), 0)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
 		v.kind = var64Vector
+		if n > maxSequence {
+			return nil, tooLarge(8 * int64(n))
+		}
 		v.off64 = append(make([]int64, 0, n+1), 0)
 	case *arrow.FixedSizeListType:
 		v.kind = listVector
@@ -225,7 +231,11 @@ func (v *vector) appendFSST(d *fsst.Decoder, b *block, from, to int) error {
 	if b.kind != varBlock {
 		return fault.Corruptf(-1, "encoding: fsst over %s", b.describe())
 	}
-	if err := v.reserve(min(2*int(b.offs[to]-b.offs[from]), maxVectorBytes-len(v.data)), to-from); err != nil {
+	codes := int(b.offs[to] - b.offs[from])
+	if most := d.MaxDecoded(codes); most > maxVectorBytes-len(v.data) {
+		return tooLarge(int64(len(v.data) + most))
+	}
+	if err := v.reserve(2*codes, to-from); err != nil {
 		return err
 	}
 	at32, at64 := len(v.off32), len(v.off64)
@@ -234,20 +244,18 @@ func (v *vector) appendFSST(d *fsst.Decoder, b *block, from, to int) error {
 	} else {
 		v.off64 = growTo(v.off64, at64+to-from)
 	}
-	out := v.data
-	for i := from; i < to; i++ {
-		var err error
-		if out, err = d.AppendDecoded(out, b.data[b.offs[i]:b.offs[i+1]]); err != nil {
-			return err
-		}
-		if len(out) > maxVectorBytes {
-			return tooLarge(int64(len(out)))
-		}
-		if v.kind == var32Vector {
-			v.off32[at32+i-from] = int32(len(out))
-		} else {
-			v.off64[at64+i-from] = int64(len(out))
-		}
+	var out []byte
+	var err error
+	if v.kind == var32Vector {
+		out, err = fsst.AppendValues(d, v.data, b.data, b.offs[from:to+1], v.off32[at32:])
+	} else {
+		out, err = fsst.AppendValues(d, v.data, b.data, b.offs[from:to+1], v.off64[at64:])
+	}
+	if err != nil {
+		return err
+	}
+	if len(out) > maxVectorBytes {
+		return tooLarge(int64(len(out)))
 	}
 	v.data = out
 	v.n += to - from

@@ -115,3 +115,44 @@ func (d *Decoder) AppendDecoded(dst, src []byte) ([]byte, error) {
 	}
 	return dst, nil
 }
+
+// AppendValues decodes consecutive values, value i being src[offs[i]:offs[i+1]],
+// appends them to dst and puts the end of each in the extended slice into
+// ends[i], which has one entry less than offs. Offsets must not run backwards
+// or past src. Damage is fault.Corrupt with the offset in src.
+func AppendValues[E int32 | int64](d *Decoder, dst, src []byte, offs []int64, ends []E) ([]byte, error) {
+	if d.plain {
+		shift := int64(len(dst)) - offs[0]
+		for i := range ends {
+			ends[i] = E(offs[i+1] + shift)
+		}
+		return append(dst, src[offs[0]:offs[len(ends)]]...), nil
+	}
+	for i := range ends {
+		v := src[offs[i]:offs[i+1]]
+		// Room for every code to be a whole register: checked once a value.
+		if cap(dst)-len(dst) < maxSymbol*(len(v)+1) {
+			rest := int(offs[len(ends)] - offs[i])
+			dst = slices.Grow(dst, max(maxSymbol*(len(v)+1), 2*rest))
+		}
+		out, at := dst[:cap(dst)], len(dst)
+		for k := 0; k < len(v); k++ {
+			c := v[k]
+			size := int(d.lengths[c])
+			if size == 0 {
+				if c != escape || k+1 >= len(v) {
+					return nil, fault.Corruptf(offs[i]+int64(k), "fsst: code %d has no symbol or literal", c)
+				}
+				k++
+				out[at] = v[k]
+				at++
+				continue
+			}
+			binary.LittleEndian.PutUint64(out[at:], d.symbols[c])
+			at += size
+		}
+		dst = out[:at]
+		ends[i] = E(at)
+	}
+	return dst, nil
+}

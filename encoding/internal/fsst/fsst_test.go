@@ -131,3 +131,39 @@ func BenchmarkAppendDecoded(b *testing.B) {
 		}
 	}
 }
+
+// TestAppendValues: many values at once decode as one by one.
+func TestAppendValues(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string][]byte{"symbols": table("a", "bc", "defghijk"), "plain": make([]byte, TableSize)} {
+		if name == "plain" {
+			binary.LittleEndian.PutUint64(raw, uint64(magic)<<32)
+		}
+		d := parse(t, raw)
+		src := []byte{9, 0, 1, 2, 255, 'x', 2, 2, 1, 0, 255, 255}
+		offs := []int64{1, 4, 4, 6, 12}
+		ends := make([]int32, 4)
+		got, err := AppendValues(d, []byte("pre"), src, offs, ends)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []byte("pre")
+		for i := range ends {
+			if want, err = d.AppendDecoded(want, src[offs[i]:offs[i+1]]); err != nil {
+				t.Fatal(err)
+			}
+			if int(ends[i]) != len(want) {
+				t.Errorf("%s: value %d ends at %d, want %d", name, i, ends[i], len(want))
+			}
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	d := parse(t, table("a"))
+	for _, bad := range [][]byte{{7}, {0, 255}} {
+		if _, err := AppendValues(d, nil, bad, []int64{0, int64(len(bad))}, make([]int64, 1)); fault.KindOf(err) != fault.Corrupt {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
