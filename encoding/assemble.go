@@ -237,12 +237,29 @@ func nullData(f *schema.Field, n int) (arrow.ArrayData, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > maxSequence {
-		return nil, fault.New(fault.Exhausted, "encoding: %d rows in one read; ask for fewer rows", n)
+	if size := slotBytes(typ); int64(n) > maxVectorBytes/max(size, 1) {
+		return nil, tooLarge(min(int64(n), maxVectorBytes) * size)
 	}
 	arr := array.MakeArrayOfNull(memory.DefaultAllocator, typ, n)
 	defer arr.Release()
 	data := arr.Data()
 	data.Retain()
 	return data, nil
+}
+
+// slotBytes is about what a null slot of a type takes, at most 2^32.
+func slotBytes(t arrow.DataType) int64 {
+	size := int64(8) // offsets and the like
+	switch t := t.(type) {
+	case *arrow.FixedSizeListType:
+		size = int64(t.Len()) * slotBytes(t.Elem())
+	case *arrow.StructType:
+		size = 1
+		for _, f := range t.Fields() {
+			size += slotBytes(f.Type)
+		}
+	case arrow.FixedWidthDataType:
+		size = int64(t.Bytes())
+	}
+	return min(size, 1<<32)
 }

@@ -1,6 +1,8 @@
 package encoding
 
 import (
+	"slices"
+
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -35,6 +37,33 @@ func (b *block) value(i int) []byte {
 	}
 	w := b.bits / 8
 	return b.data[i*w : (i+1)*w]
+}
+
+// own makes a block that shares no bytes with what was fetched, so that an index
+// can keep it.
+func (b *block) own() *block {
+	if b == nil {
+		return nil
+	}
+	kept := *b
+	kept.data, kept.offs, kept.valid = slices.Clone(b.data), slices.Clone(b.offs), slices.Clone(b.valid)
+	kept.kids = make([]*block, len(b.kids))
+	for i, kid := range b.kids {
+		kept.kids[i] = kid.own()
+	}
+	return &kept
+}
+
+// size is the number of bytes that a block holds.
+func (b *block) size() int64 {
+	if b == nil {
+		return 0
+	}
+	n := int64(len(b.data)+8*len(b.offs)+len(b.valid)) + 128
+	for _, kid := range b.kids {
+		n += kid.size()
+	}
+	return n
 }
 
 // newFixed checks that data holds exactly n values of the width.

@@ -40,8 +40,7 @@ func newChunkCodec(ce *lancepb.CompressiveEncoding, depth int) (*chunkCodec, err
 		c.fsl, err = newFSLPlan(k.FixedSizeList)
 	case *lancepb.CompressiveEncoding_Flat, *lancepb.CompressiveEncoding_InlineBitpacking,
 		*lancepb.CompressiveEncoding_Variable, *lancepb.CompressiveEncoding_Rle,
-		*lancepb.CompressiveEncoding_ByteStreamSplit, *lancepb.CompressiveEncoding_PackedStruct,
-		*lancepb.CompressiveEncoding_Constant:
+		*lancepb.CompressiveEncoding_ByteStreamSplit, *lancepb.CompressiveEncoding_PackedStruct:
 	default:
 		err = unsupported("mini-block", ce)
 	}
@@ -62,8 +61,6 @@ func (c *chunkCodec) buffers() int {
 		return 1
 	case c.fsl != nil:
 		return 1 + c.fsl.validities()
-	case c.ce.GetConstant() != nil:
-		return 0
 	default:
 		return 1
 	}
@@ -143,8 +140,6 @@ func (c *chunkCodec) decode(bufs [][]byte, n int) (*block, error) {
 		return c.fsl.chunk(bufs, n)
 	case *lancepb.CompressiveEncoding_PackedStruct:
 		return packedRows(k.PackedStruct, bufs[0], n)
-	case *lancepb.CompressiveEncoding_Constant:
-		return constantBlock(k.Constant, n)
 	default:
 		return nil, unsupported("mini-block", c.ce)
 	}
@@ -155,18 +150,6 @@ func clampBits(bits uint64) int {
 		return -1
 	}
 	return int(bits)
-}
-
-func constantBlock(m *lancepb.Constant, n int) (*block, error) {
-	if m.Value == nil {
-		return &block{kind: nullBlock, n: n}, nil
-	}
-	if len(m.Value) > 0 && n > maxVectorBytes/len(m.Value) {
-		return nil, tooLarge(int64(n) * int64(len(m.Value)))
-	}
-	data := make([]byte, n*len(m.Value))
-	fill(data, m.Value)
-	return newFixed(data, 8*len(m.Value), n)
 }
 
 // runs expands run lengths, reusing the scratch for the plain 2.2 form.

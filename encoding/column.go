@@ -203,10 +203,12 @@ func (c *Column) loadIndexes(ctx context.Context, fetch Fetch, reads []*pageRead
 		r.extents = r.layout.index()
 		missing = append(missing, r)
 	}
-	// An index keeps parts of what was fetched for it: no release.
-	if _, err := fetchAll(ctx, fetch, missing); err != nil {
+	release, err := fetchAll(ctx, fetch, missing)
+	if err != nil {
 		return err
 	}
+	// An index keeps nothing of what was fetched for it.
+	defer release()
 	for _, r := range missing {
 		ix, err := r.layout.newIndex(r.data)
 		if err != nil {

@@ -41,8 +41,8 @@ func newConstant(shape *pageShape, m *lancepb.ConstantLayout) (*constant, error)
 		return nil, fault.Corruptf(-1, "encoding: constant page with %d buffers", n)
 	}
 	if !c.valued && !c.leveld {
-		for _, l := range m.GetLayers() {
-			if isList(l) {
+		for _, s := range shape.steps {
+			if s.kind == ListLayer {
 				return nil, fault.Corruptf(-1, "encoding: constant page of lists without levels")
 			}
 		}
@@ -61,7 +61,7 @@ type constantIndex struct {
 }
 
 func (ix *constantIndex) size() int64 {
-	return int64(2*len(ix.rep)+2*len(ix.def)+4*len(ix.starts)) + 128
+	return int64(2*len(ix.rep)+2*len(ix.def)+4*len(ix.starts)) + ix.value.size() + 128
 }
 
 func (c *constant) index() []Extent { return c.shape.buffers }
@@ -74,6 +74,7 @@ func (c *constant) newIndex(data [][]byte) (pageIndex, error) {
 		if ix.value, err = valueFromBuffer(c.shape.storage, data[0]); err != nil {
 			return nil, fault.At(int64(c.shape.buffers[0].Offset), err)
 		}
+		ix.value = ix.value.own()
 		data = data[1:]
 	case c.valued:
 		if ix.value, err = inlineValue(c.shape.storage, c.inline); err != nil {

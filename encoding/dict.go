@@ -25,6 +25,9 @@ type dictBuilder struct {
 }
 
 func newDictBuilder(t *arrow.DictionaryType, n int) (*dictBuilder, error) {
+	if n > maxSequence {
+		return nil, tooLarge(4 * int64(n))
+	}
 	items, err := newVector(t.ValueType, 0)
 	if err != nil {
 		return nil, err

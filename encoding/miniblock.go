@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"sort"
 
+	"github.com/flightblob/flightblob/encoding/internal/bitpack"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/lancepb"
 )
@@ -81,6 +82,10 @@ func (b *miniBlock) listLayers() int {
 	return b.levels.lists
 }
 
+// maxChunkValues is how many values a chunk may hold in next to no bytes, far
+// above what writers put into one.
+const maxChunkValues = 1 << 20
+
 // chunk is one entry of the chunk table.
 type chunk struct {
 	pos, size int   // bytes in buffer 1
@@ -140,6 +145,9 @@ func (b *miniBlock) newIndex(data [][]byte) (pageIndex, error) {
 		} else if log == 0 {
 			return nil, fault.Corruptf(int64(b.shape.buffers[0].Offset), "encoding: chunk %d of %d says one value", i, len(ix.chunks))
 		}
+		if n > maxChunkValues && n/bitpack.GroupSize > size {
+			return nil, fault.Corruptf(int64(b.shape.buffers[0].Offset), "encoding: a chunk of %d values in %d bytes", n, size)
+		}
 		ix.chunks[i] = chunk{pos: int(pos), size: int(size), first: int(first), n: int(n)}
 		pos += size
 		first += n
@@ -154,8 +162,8 @@ func (b *miniBlock) newIndex(data [][]byte) (pageIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		ix.dict = d
-		ix.bytes += int64(len(d.data)) + 8*int64(len(d.offs))
+		ix.dict = d.own()
+		ix.bytes += ix.dict.size()
 	}
 	if b.repIndex {
 		return ix, b.readRepIndex(ix, data[len(data)-1])
@@ -397,8 +405,8 @@ func (d *miniBlockRead) take(rep, def []uint16, values *block, e0, e1, s0, s1 in
 		}
 		return d.out.append(values, s0, s1)
 	}
-	if values.kind != fixedBlock || values.bits > 64 || values.bits%8 != 0 {
-		return fault.Corruptf(-1, "encoding: dictionary indices stored as %s", values.describe())
+	if values.kind != fixedBlock || checkWord(uint64(values.bits)) != nil {
+		return fault.Corruptf(-1, "encoding: dictionary indices stored as %s of %d bits", values.describe(), values.bits)
 	}
 	d.idx = sequence{values.data, values.bits, values.n}.indices(d.idx[:0], s0, s1)
 	return d.out.appendGather(d.ix.dict, d.idx)

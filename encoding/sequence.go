@@ -14,6 +14,10 @@ import (
 // payload (constant, range, runs) cannot ask for memory that no file backs.
 const maxSequence = 1 << 27
 
+// maxUnbacked is how many values may be made of next to no bytes: more of them
+// need a byte for each group of 1024 at least.
+const maxUnbacked = 1 << 25
+
 // sequence is a block of fixed-width values at block position (sheet sections
 // 6.2 and 6.3): levels, offsets, positions, counts, indices.
 type sequence struct {
@@ -87,6 +91,21 @@ func needsPayload(ce *lancepb.CompressiveEncoding) bool {
 	}
 }
 
+// decodeChild decodes a part of a composite codec, which is none itself (sheet
+// section 6.3).
+func decodeChild(ce *lancepb.CompressiveEncoding, buf []byte, n, depth int) (sequence, error) {
+	inner := ce
+	if g := ce.GetGeneral(); g != nil {
+		inner = g.GetValues()
+	}
+	switch inner.GetCompression().(type) {
+	case *lancepb.CompressiveEncoding_Delta, *lancepb.CompressiveEncoding_Rle,
+		*lancepb.CompressiveEncoding_Dictionary, *lancepb.CompressiveEncoding_General:
+		return sequence{}, unsupported("composite's", inner)
+	}
+	return decodeSequenceAt(ce, buf, n, depth)
+}
+
 // decodeSequence decodes n words from buf (nil for codecs without payload).
 func decodeSequence(ce *lancepb.CompressiveEncoding, buf []byte, n int) (sequence, error) {
 	return decodeSequenceAt(ce, buf, n, 0)
@@ -101,6 +120,9 @@ func decodeSequenceAt(ce *lancepb.CompressiveEncoding, buf []byte, n, depth int)
 	}
 	if depth > maxNesting {
 		return sequence{}, fault.Corruptf(-1, "encoding: encodings nested deeper than %d", maxNesting)
+	}
+	if n > maxUnbacked && n/bitpack.GroupSize > len(buf) {
+		return sequence{}, fault.Corruptf(-1, "encoding: a block of %d values in %d bytes", n, len(buf))
 	}
 	switch c := ce.GetCompression().(type) {
 	case *lancepb.CompressiveEncoding_Flat:
@@ -231,7 +253,7 @@ func deltaSequence(d *lancepb.Delta, buf []byte, n, depth int) (sequence, error)
 	if n == 0 {
 		return sequence{}, fault.Corruptf(-1, "encoding: delta of no values")
 	}
-	deltas, err := decodeSequenceAt(d.GetDeltas(), buf, n-1, depth+1)
+	deltas, err := decodeChild(d.GetDeltas(), buf, n-1, depth+1)
 	if err != nil {
 		return sequence{}, err
 	}
@@ -279,11 +301,11 @@ func rleSequence(m *lancepb.Rle, vb, lb []byte, n int, mode rle.Mode, depth int)
 	if err != nil {
 		return sequence{}, err
 	}
-	values, err := decodeSequenceAt(m.GetValues(), vb, runs, depth+1)
+	values, err := decodeChild(m.GetValues(), vb, runs, depth+1)
 	if err != nil {
 		return sequence{}, err
 	}
-	lengths, err := decodeSequenceAt(m.GetRunLengths(), lb, runs, depth+1)
+	lengths, err := decodeChild(m.GetRunLengths(), lb, runs, depth+1)
 	if err != nil {
 		return sequence{}, err
 	}
@@ -358,11 +380,11 @@ func dictionarySequence(m *lancepb.Dictionary, buf []byte, n, depth int) (sequen
 		}
 		ib, vb = buf[16:16+a], buf[16+a:]
 	}
-	idx, err := decodeSequenceAt(m.GetIndices(), ib, n, depth+1)
+	idx, err := decodeChild(m.GetIndices(), ib, n, depth+1)
 	if err != nil {
 		return sequence{}, err
 	}
-	items, err := decodeSequenceAt(m.GetItems(), vb, int(m.GetNumDictionaryItems()), depth+1)
+	items, err := decodeChild(m.GetItems(), vb, int(m.GetNumDictionaryItems()), depth+1)
 	if err != nil {
 		return sequence{}, err
 	}

@@ -209,7 +209,7 @@ func (s *sparse) indexDictionary(ix *sparseIndex, m *lancepb.IndexedValues, data
 	if ix.items, err = codec.block(data[1], spans); err != nil {
 		return fault.At(int64(s.shape.buffers[1].Offset), err)
 	}
-	ix.bytes += 4*int64(len(ix.idx)) + int64(len(ix.items.data)) + 8*int64(len(ix.items.offs))
+	ix.bytes += 4*int64(len(ix.idx)) + ix.items.size()
 	return nil
 }
 

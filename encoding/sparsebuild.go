@@ -130,6 +130,9 @@ func (b *sparseBuilder) item(m *lancepb.ValiditySet) (Layer, error) {
 }
 
 func (b *sparseBuilder) list(m *lancepb.SparseList) (Layer, error) {
+	if b.slots > maxUnbacked { // each takes an offset
+		return Layer{}, fault.New(fault.Unsupported, "encoding: a page of %d lists", b.slots)
+	}
 	positions, err := b.sequence(m.GetNonEmptyPositions(), m.GetNumNonEmptyPositions())
 	if err != nil {
 		return Layer{}, err

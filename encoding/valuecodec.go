@@ -40,9 +40,13 @@ func newValueCodec(ce *lancepb.CompressiveEncoding, bits, depth int) (*valueCode
 		if k.Flat.GetBitsPerValue() != uint64(bits) {
 			return nil, fault.Corruptf(-1, "encoding: values of %d bits in slots of %d", k.Flat.GetBitsPerValue(), bits)
 		}
-	case *lancepb.CompressiveEncoding_PackedStruct, *lancepb.CompressiveEncoding_Constant:
+	case *lancepb.CompressiveEncoding_PackedStruct:
 		if bits == 0 {
 			return nil, fault.Corruptf(-1, "encoding: fixed-width values in a variable-width page")
+		}
+	case *lancepb.CompressiveEncoding_Constant:
+		if v := k.Constant.Value; bits == 0 || v != nil && 8*len(v) != bits {
+			return nil, fault.Corruptf(-1, "encoding: constant of %d bytes in slots of %d bits", len(v), bits)
 		}
 	case *lancepb.CompressiveEncoding_FixedSizeList:
 		if c.fsl, err = newFSLPlan(k.FixedSizeList); err == nil && c.fsl.rowBytes()*8 != bits {
@@ -122,6 +126,16 @@ func (c *valueCodec) appendFixed(out *vector, data []byte, n int) error {
 		return err
 	}
 	return out.append(b, 0, n)
+}
+
+// constantBlock repeats a value for n slots, which their own bytes back.
+func constantBlock(m *lancepb.Constant, n int) (*block, error) {
+	if m.Value == nil {
+		return &block{kind: nullBlock, n: n}, nil
+	}
+	data := make([]byte, n*len(m.Value))
+	fill(data, m.Value)
+	return newFixed(data, 8*len(m.Value), n)
 }
 
 // appendSpans appends variable-width values that lie at spans of data.
