@@ -66,6 +66,12 @@ func (s *Server) status(err error) error {
 	return status.Error(c, s.redact.text(text))
 }
 
+// maxRun is how many bytes without a blank are kept of a longer run: names and
+// URIs that anyone means are shorter.
+const maxRun = 500
+
+var longRun = regexp.MustCompile(`\S{400,}`)
+
 // redactor removes from texts what is not for clients.
 type redactor struct {
 	roots []string // local root folders, longest first, each with a final slash
@@ -124,6 +130,8 @@ func (r redactor) text(s string) string {
 		s = urlQuery.ReplaceAllString(s, "${1}?…")
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
+	// A foreign name may be as long as a ticket; what follows it says what to do.
+	s = longRun.ReplaceAllStringFunc(shorten(s, 16*maxErrorText), func(run string) string { return shorten(run, maxRun) })
 	return shorten(s, maxErrorText-len("…"))
 }
 

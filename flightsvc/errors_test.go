@@ -90,8 +90,15 @@ func TestErrorTexts(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a long name", func(t *testing.T) {
+		in := fault.New(fault.Invalid, "column %q does not exist; ask for another", strings.Repeat("ä", 4000))
+		got := status.Convert(s.status(in)).Message()
+		if len(got) > 2*maxRun || !strings.Contains(got, "ää… does not exist; ask for another") || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %q", len(got), got)
+		}
+	})
 	t.Run("long", func(t *testing.T) {
-		got := status.Convert(s.status(fault.New(fault.Invalid, "%s", strings.Repeat("ä€", 4000)))).Message()
+		got := status.Convert(s.status(fault.New(fault.Invalid, "%s", strings.Repeat("ä€ ", 4000)))).Message()
 		if len(got) > maxErrorText || len(got) < maxErrorText-8 || !utf8.ValidString(got) {
 			t.Errorf("%d bytes, valid UTF-8: %t", len(got), utf8.ValidString(got))
 		}

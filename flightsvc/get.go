@@ -53,12 +53,9 @@ func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, 
 	defer rows.Release()
 	out, err := s.newSender(stream, rows.Schema(), t, set, opts)
 	if err != nil {
-		return err
-	}
-	if err := out.all(rows); err != nil {
 		return t.explain(err)
 	}
-	return nil
+	return t.explain(out.all(rows))
 }
 
 // open starts reading what a ticket asks for, with blobs in the chosen face.

@@ -154,17 +154,18 @@ func (o *object) ranges(key string, into *[]Range) {
 	}
 }
 
-// name reads the keys that name a table.
+// name reads the keys that name a table. Schema and catalog have defaults, each
+// for itself.
 func (o *object) name(into *catalog.Name) {
-	if !o.has("table") {
+	switch {
+	case !o.has("table"):
 		o.fail("table is missing")
+	case string(o.fields["table"]) == `""`:
+		o.fail("table is empty")
 	}
 	o.string("table", &into.Table)
 	o.string("schema", &into.Schema)
 	o.string("catalog", &into.Catalog)
-	if o.has("catalog") && !o.has("schema") {
-		o.fail("catalog is given without schema")
-	}
 }
 
 // ref reads the keys that choose a version.

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -33,9 +34,25 @@ func biSchema(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, &m)
 }
 
+// biField converts a field. An extension's mark goes when its storage changes:
+// clients that know the extension would refuse it.
 func biField(f arrow.Field) arrow.Field {
-	f.Type = biType(f.Type)
+	shown := biType(f.Type)
+	if shown != f.Type && !arrow.TypeEqual(shown, f.Type) {
+		f.Metadata = unmarked(f.Metadata)
+	}
+	f.Type = shown
 	return f
+}
+
+func unmarked(m arrow.Metadata) arrow.Metadata {
+	var keys, values []string
+	for i, k := range m.Keys() {
+		if k != ipc.ExtensionTypeKeyName && k != ipc.ExtensionMetadataKeyName {
+			keys, values = append(keys, k), append(values, m.Values()[i])
+		}
+	}
+	return arrow.NewMetadata(keys, values)
 }
 
 func biType(t arrow.DataType) arrow.DataType {

@@ -94,3 +94,29 @@ func TestBIProfileRefusesWhatDoesNotFit(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A client that knows an extension refuses it over other storage.
+func TestBIProfileDropsMarksOfChangedStorage(t *testing.T) {
+	t.Parallel()
+	marked := arrow.NewMetadata(
+		[]string{"ARROW:extension:name", "ARROW:extension:metadata", "own"}, []string{"lance.blob.v2", "", "kept"})
+	minimal := arrow.StructOf(arrow.Field{Name: "data", Type: arrow.BinaryTypes.LargeBinary})
+	complete := arrow.StructOf(arrow.Field{Name: "size", Type: arrow.PrimitiveTypes.Uint64})
+	got := biSchema(arrow.NewSchema([]arrow.Field{
+		{Name: "minimal", Type: minimal, Metadata: marked},
+		{Name: "complete", Type: complete, Metadata: marked},
+		{Name: "list", Type: arrow.ListOfField(arrow.Field{Name: "item", Type: complete, Metadata: marked})},
+	}, nil))
+	item := got.Field(2).Type.(*arrow.ListType).ElemField()
+	for _, tc := range []struct {
+		field  arrow.Field
+		marked bool
+	}{{got.Field(0), true}, {got.Field(1), false}, {item, false}} {
+		if _, ok := tc.field.Metadata.GetValue("ARROW:extension:name"); ok != tc.marked {
+			t.Errorf("%s: marked %t, want %t", tc.field.Name, ok, tc.marked)
+		}
+		if v, _ := tc.field.Metadata.GetValue("own"); v != "kept" {
+			t.Errorf("%s: own metadata is %q", tc.field.Name, v)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package flightsvc
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -101,8 +103,22 @@ func (s *sender) slice(b arrow.RecordBatch, from, to int64) error {
 }
 
 // explain adds to an error of reading what only the front door knows: the
-// position that a row of the stream has, and how a client gets past a limit.
+// table's name, the position that a row of the stream has, and how a client
+// gets past a limit.
 func (t *Ticket) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("table %s: %w", t.label(), t.detail(err))
+}
+
+// label is the table's name as the ticket gives it.
+func (t *Ticket) label() string {
+	parts := []string{t.Name.Catalog, t.Name.Schema, t.Name.Table}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ".")
+}
+
+func (t *Ticket) detail(err error) error {
 	var large *materialize.TooLargeError
 	if errors.As(err, &large) {
 		return fault.New(fault.Exhausted, "%s", t.tooLarge(large))

@@ -23,6 +23,7 @@ func TestParseTicket(t *testing.T) {
 		want Ticket
 	}{
 		{`{"table":"t"}`, Ticket{Name: catalog.Name{Table: "t"}}},
+		{`{"table":"t","catalog":"c"}`, Ticket{Name: catalog.Name{Catalog: "c", Table: "t"}}},
 		{
 			` {"table":"t","schema":"s","catalog":"c","columns":["id","s.img","_rowid","_rowaddr"]}`[1:],
 			Ticket{Name: catalog.Name{Catalog: "c", Schema: "s", Table: "t"}, Columns: []string{"id", "s.img", "_rowid", "_rowaddr"}},
@@ -100,7 +101,6 @@ func TestParseTicketRefuses(t *testing.T) {
 		{`{"table":"t","tabel":"u"}`, `unknown key "tabel"`},
 		{`{"table":7,"tabel":"u"}`, `unknown key "tabel"`},
 		{`{"table":"t","profile":"bi"}`, `unknown key "profile"`},
-		{`{"table":"t","catalog":"c"}`, "catalog is given without schema"},
 		{`{"table":"t","columns":"a"}`, "columns is \"a\""},
 		{`{"table":"t","columns":[]}`, "columns is an empty list"},
 		{`{"table":"t","columns":["a",null]}`, "columns holds an empty name"},
