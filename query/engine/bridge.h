@@ -1,0 +1,36 @@
+// What C and Go of this package offer each other.
+#pragma once
+
+#include "capi.h"
+
+// fb_batch is one record batch of a scan, exported to C: a struct array with a
+// child for each column. Windows of it that the engine holds share it.
+typedef struct {
+	struct ArrowArray root;
+	int64_t window; // most rows of one chunk
+	int64_t refs;
+} fb_batch;
+
+// fb_scan is one run of a table function: what the engine's threads share.
+typedef struct {
+	uintptr_t handle;           // of the Go side
+	duckdb_connection aux;      // for conversions; borrowed
+	idx_t columns;              // of the output
+	int64_t *source;            // output column → child of a batch, -1 = rows are only counted
+	duckdb_arrow_converted_schema *schemas; // one for each child of a batch
+	idx_t children;
+} fb_scan;
+
+void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output);
+void fb_scan_local_init(duckdb_init_info info);
+void fb_scan_free(void *scan);
+const char *fb_string_data(duckdb_string_t *s, uint32_t *length);
+
+// Exported by Go. Errors are malloc'ed texts that the caller frees.
+extern void fbBind(duckdb_bind_info info);
+extern void fbInit(duckdb_init_info info);
+extern int fbNextBatch(uintptr_t scan, struct ArrowArray *out, int64_t *window, char **error);
+extern void fbCloseScan(uintptr_t scan);
+extern void fbDropHandle(void *data);
+extern void fbScalar(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output);
+extern bool fbCast(duckdb_function_info info, idx_t count, duckdb_vector input, duckdb_vector output);

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// kinds classes the engine's errors by the words that their texts begin with.
+var kinds = []struct {
+	prefix string
+	kind   fault.Kind
+}{
+	{"Catalog Error: Table with name", fault.NotFound},
+	{"Catalog Error: Schema with name", fault.NotFound},
+	{"Out of Memory Error", fault.Exhausted},
+	{"Object Size Error", fault.Exhausted},
+	{"Permission Error", fault.Denied},
+	{"IO Error", fault.Internal},
+	{"INTERNAL Error", fault.Internal},
+	{"FATAL Error", fault.Internal},
+	{"Not implemented Error", fault.Unsupported},
+}
+
+// Interrupted is the text that the engine gives for an interrupted statement.
+const interrupted = "INTERRUPT Error"
+
+// classify makes the engine's error text one of this program: its kind, and a
+// text without stacks and places of this machine.
+func (db *DB) classify(text string) error {
+	kind := fault.Invalid
+	for _, k := range kinds {
+		if strings.HasPrefix(text, k.prefix) {
+			kind = k.kind
+			break
+		}
+	}
+	// What functions of this program said reaches the engine as a text.
+	for _, wrapper := range []string{"Invalid Input Error: ", "Binder Error: ", "Conversion Error: "} {
+		if rest, ok := strings.CutPrefix(text, wrapper+mark); ok {
+			return fault.New(fault.Invalid, "%s", rest)
+		}
+	}
+	for _, end := range []string{"\nStack Trace", "\n\nStack Trace", "\nThis error signals an assertion failure"} {
+		if i := strings.Index(text, end); i >= 0 {
+			text = text[:i]
+		}
+	}
+	if db.spill != "" {
+		text = strings.ReplaceAll(text, db.spill, "the spill folder")
+	}
+	if kind == fault.Exhausted {
+		text = strings.TrimSpace(strings.SplitN(text, "\n", 2)[0])
+		text += fmt.Sprintf(" (the SQL engine may use %d MiB; ask for less at a time, or raise its limit)", db.memory>>20)
+	}
+	return fault.New(kind, "%s", strings.TrimSpace(strings.ReplaceAll(text, mark, "")))
+}
+
+// mark begins texts that this program hands to the engine as an error, so that
+// they are recognised when they come back.
+const mark = "flightblob: "
+
+// failure gives the error of a statement: the context's if it has ended, else
+// the engine's.
+func (db *DB) failure(ctx context.Context, text string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if strings.HasPrefix(text, interrupted) {
+		return context.Canceled
+	}
+	return db.classify(text)
+}
+
+// watch interrupts the connection when ctx ends, again and again, since an
+// interrupt between two calls is forgotten by the engine. The returned function
+// stops watching and waits until no interrupt is under way.
+func (c *Conn) watch(ctx context.Context) func() {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-stop:
+			return
+		case <-ctx.Done():
+		}
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			c.interrupt()
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { close(stop); <-done }
+}

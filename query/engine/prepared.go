@@ -1,0 +1,254 @@
+package engine
+
+// #include "bridge.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/cdata"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// Prepared is one statement, bound to what its names meant when it was made.
+type Prepared struct {
+	conn *Conn
+	p    C.duckdb_prepared_statement
+}
+
+// Prepare parses and binds one statement.
+func (c *Conn) Prepare(ctx context.Context, sql string) (*Prepared, error) {
+	if strings.IndexByte(sql, 0) >= 0 {
+		return nil, fault.New(fault.Invalid, "query: the statement holds a NUL character")
+	}
+	defer c.watch(ctx)()
+	text := C.CString(sql)
+	defer C.free(unsafe.Pointer(text))
+	p := &Prepared{conn: c}
+	if C.duckdb_prepare(c.conn, text, &p.p) != C.DuckDBSuccess {
+		err := c.db.failure(ctx, C.GoString(C.duckdb_prepare_error(p.p)))
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close forgets the statement; its results must be closed.
+func (p *Prepared) Close() {
+	if p.p != nil {
+		C.duckdb_destroy_prepare(&p.p)
+	}
+}
+
+// Kind is the engine's number of the kind of statement.
+func (p *Prepared) Kind() int { return int(C.duckdb_prepared_statement_type(p.p)) }
+
+// Columns are those of the result.
+func (p *Prepared) Columns() []Field {
+	fields := make([]Field, int(C.duckdb_prepared_statement_column_count(p.p)))
+	for i := range fields {
+		name := C.duckdb_prepared_statement_column_name(p.p, C.idx_t(i))
+		fields[i] = Field{C.GoString(name), typeOf(C.duckdb_prepared_statement_column_logical_type(p.p, C.idx_t(i)))}
+		C.duckdb_free(unsafe.Pointer(name))
+	}
+	return fields
+}
+
+// Params are the parameters in order of their numbers; the name of a positional
+// one is its number.
+func (p *Prepared) Params() []Field {
+	fields := make([]Field, int(C.duckdb_nparams(p.p)))
+	for i := range fields {
+		name := C.duckdb_parameter_name(p.p, C.idx_t(i+1))
+		fields[i] = Field{C.GoString(name), typeOf(C.duckdb_param_logical_type(p.p, C.idx_t(i+1)))}
+		C.duckdb_free(unsafe.Pointer(name))
+	}
+	return fields
+}
+
+// Bind sets parameter i, counted from 0: nil, bool, int64, uint64, float64,
+// string or []byte. The engine casts it to the parameter's type.
+func (p *Prepared) Bind(i int, v any) error {
+	var value C.duckdb_value
+	switch v := v.(type) {
+	case nil:
+		value = C.duckdb_create_null_value()
+	case bool:
+		value = C.duckdb_create_bool(C.bool(v))
+	case int64:
+		value = C.duckdb_create_int64(C.int64_t(v))
+	case uint64:
+		value = C.duckdb_create_uint64(C.uint64_t(v))
+	case float64:
+		value = C.duckdb_create_double(C.double(v))
+	case string:
+		text := C.CString(v)
+		defer C.free(unsafe.Pointer(text))
+		value = C.duckdb_create_varchar_length(text, C.idx_t(len(v)))
+	case []byte:
+		data := C.CBytes(v)
+		defer C.free(data)
+		value = C.duckdb_create_blob((*C.uint8_t)(data), C.idx_t(len(v)))
+	default:
+		return fault.New(fault.Internal, "engine: a parameter of %T", v)
+	}
+	defer C.duckdb_destroy_value(&value)
+	if C.duckdb_bind_value(p.p, C.idx_t(i+1), value) != C.DuckDBSuccess {
+		return p.conn.db.classify(C.GoString(C.duckdb_prepare_error(p.p)))
+	}
+	return nil
+}
+
+// Execute starts the statement. Its result is computed while it is read.
+func (p *Prepared) Execute(ctx context.Context) (*Result, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	defer p.conn.watch(ctx)()
+	var pending C.duckdb_pending_result
+	defer C.duckdb_destroy_pending(&pending)
+	if C.duckdb_pending_prepared_streaming(p.p, &pending) != C.DuckDBSuccess {
+		return nil, p.conn.db.failure(ctx, C.GoString(C.duckdb_pending_error(pending)))
+	}
+	r := &Result{conn: p.conn, r: newResult()}
+	if C.duckdb_execute_pending(pending, r.r) != C.DuckDBSuccess {
+		err := p.conn.db.failure(ctx, C.GoString(C.duckdb_result_error(r.r)))
+		r.Close()
+		return nil, err
+	}
+	if err := r.describe(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Result is a result that is being computed.
+type Result struct {
+	conn    *Conn
+	r       *C.duckdb_result
+	options C.duckdb_arrow_options
+	columns []Field
+	schema  *arrow.Schema
+}
+
+// Columns are the result's names and types.
+func (r *Result) Columns() []Field { return r.columns }
+
+// Schema is the Arrow schema of the batches: DuckDB's own choice of types,
+// offsets of 64 bits, references as plain structs.
+func (r *Result) Schema() *arrow.Schema { return r.schema }
+
+// Close ends the result, also before its end.
+func (r *Result) Close() {
+	if r.options != nil {
+		C.duckdb_destroy_arrow_options(&r.options)
+	}
+	if r.r != nil {
+		freeResult(r.r)
+		r.r = nil
+	}
+}
+
+func (r *Result) describe() error {
+	n := int(C.duckdb_column_count(r.r))
+	types, names := make([]C.duckdb_logical_type, n), make([]*C.char, n)
+	r.columns = make([]Field, n)
+	for i := range n {
+		names[i] = C.duckdb_column_name(r.r, C.idx_t(i))
+		types[i] = C.duckdb_column_logical_type(r.r, C.idx_t(i))
+		r.columns[i] = Field{C.GoString(names[i]), typeOf(C.duckdb_column_logical_type(r.r, C.idx_t(i)))}
+	}
+	defer func() {
+		for i := range types {
+			C.duckdb_destroy_logical_type(&types[i])
+		}
+	}()
+	C.duckdb_connection_get_arrow_options(r.conn.conn, &r.options)
+	cTypes, cNames := cArray(types), cArray(names)
+	defer C.free(unsafe.Pointer(cTypes))
+	defer C.free(unsafe.Pointer(cNames))
+	schema := (*C.struct_ArrowSchema)(C.calloc(1, C.sizeof_struct_ArrowSchema))
+	defer C.free(unsafe.Pointer(schema))
+	if err := r.conn.db.check(C.duckdb_to_arrow_schema(r.options, cTypes, cNames, C.idx_t(n), schema)); err != nil {
+		return err
+	}
+	var err error
+	if r.schema, err = cdata.ImportCArrowSchema((*cdata.CArrowSchema)(unsafe.Pointer(schema))); err != nil {
+		return fault.New(fault.Unsupported, "query: the result's types: %w", err)
+	}
+	return nil
+}
+
+// check turns the engine's error value into an error and frees it.
+func (db *DB) check(e C.duckdb_error_data) error {
+	if e == nil {
+		return nil
+	}
+	defer C.duckdb_destroy_error_data(&e)
+	if !C.duckdb_error_data_has_error(e) {
+		return nil
+	}
+	return db.classify(C.GoString(C.duckdb_error_data_message(e)))
+}
+
+// Next computes the next batch, at most 2048 rows, nil at the end. The caller
+// releases it.
+func (r *Result) Next(ctx context.Context) (arrow.RecordBatch, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	chunk, err := r.fetch(ctx)
+	if chunk == nil || err != nil {
+		return nil, err
+	}
+	defer C.duckdb_destroy_data_chunk(&chunk)
+	out := (*C.struct_ArrowArray)(C.calloc(1, C.sizeof_struct_ArrowArray))
+	defer C.free(unsafe.Pointer(out))
+	if err := r.conn.db.check(C.duckdb_data_chunk_to_arrow(r.options, chunk, out)); err != nil {
+		return nil, err
+	}
+	array := (*cdata.CArrowArray)(unsafe.Pointer(out))
+	batch, err := cdata.ImportCRecordBatchWithSchema(array, r.schema)
+	if err != nil {
+		cdata.ReleaseCArrowArray(array)
+		return nil, fault.New(fault.Internal, "engine: a chunk of the result: %w", err)
+	}
+	return batch, nil
+}
+
+func (r *Result) fetch(ctx context.Context) (C.duckdb_data_chunk, error) {
+	defer r.conn.watch(ctx)()
+	for {
+		chunk := C.duckdb_fetch_chunk(*r.r)
+		if chunk == nil {
+			if text := C.duckdb_result_error(r.r); text != nil && *text != 0 {
+				return nil, r.conn.db.failure(ctx, C.GoString(text))
+			}
+			return nil, context.Cause(ctx)
+		}
+		if C.duckdb_data_chunk_get_size(chunk) > 0 {
+			return chunk, nil
+		}
+		C.duckdb_destroy_data_chunk(&chunk)
+	}
+}
+
+// text gives the first value of the first row.
+func (r *Result) text(ctx context.Context) (string, error) {
+	chunk, err := r.fetch(ctx)
+	if chunk == nil || err != nil {
+		return "", err
+	}
+	defer C.duckdb_destroy_data_chunk(&chunk)
+	if len(r.columns) == 0 || r.columns[0].Type.ID != TypeVarchar {
+		return "", fmt.Errorf("engine: the statement's first column is no text")
+	}
+	v := vectorOf(C.duckdb_data_chunk_get_vector(chunk, 0), 1)
+	return v.text(0), nil
+}
