@@ -31,7 +31,7 @@ test: unit referee ## all Go tests, then the short run of the referee against py
 race: ## all Go tests under the race detector
 	@$(MAKE) --no-print-directory unit GOTESTFLAGS=-race
 
-unit: | $(OUT)
+unit: .venv/ready | $(OUT)
 	@$(GO) build -o $(OUT)/verdict ./tools/verdict && \
 	  $(GO) test -json -timeout 20m $(GOTESTFLAGS) ./... 2>&1 | $(OUT)/verdict -save $(OUT)/go.json
 
