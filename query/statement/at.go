@@ -70,8 +70,8 @@ func (c *cursor) isAt(i int) bool {
 }
 
 func (c *cursor) atClause(from, i int, params []Param) (At, error) {
-	close := int(c.toks[i+1].pair)
-	at := At{Span: c.span(i, close+1)}
+	closing := int(c.toks[i+1].pair)
+	at := At{Span: c.span(i, closing+1)}
 	switch {
 	case c.word(i+2, "version"):
 		at.Unit = AtVersion
@@ -83,14 +83,14 @@ func (c *cursor) atClause(from, i int, params []Param) (At, error) {
 	if !c.op(i+3, "=>") {
 		return at, c.errorAt(i+3, "AT takes => and not :=")
 	}
-	if i+4 == close {
-		return at, c.errorAt(close, "the value is missing here")
+	if i+4 == closing {
+		return at, c.errorAt(closing, "the value is missing here")
 	}
-	if n := c.find(i+4, close, func(i int) bool { return c.op(i, ",") }); n < close {
+	if n := c.find(i+4, closing, func(i int) bool { return c.op(i, ",") }); n < closing {
 		return at, c.errorAt(n, "AT takes one version or timestamp")
 	}
-	at.Value = c.span(i+4, close)
-	if l, ok := c.literal(i+4, close, params); ok {
+	at.Value = c.span(i+4, closing)
+	if l, ok := c.literal(i+4, closing, params); ok {
 		at.Literal = l
 	}
 	if err := c.atTable(&at, from, i); err != nil {

@@ -57,13 +57,7 @@ func (c *cursor) literal(from, to int, params []Param) (Literal, bool) {
 		return l, false
 	}
 	if n := c.find(from, to, func(i int) bool { return c.op(i, "::") }); n < to {
-		inner, ok := c.literal(from, n, params)
-		typ, plain := c.typeName(n+1, to)
-		if !ok || !plain || inner.Kind == Bound || inner.Kind == Typed {
-			return l, false
-		}
-		inner.Kind, inner.Type, inner.Span = Typed, typ, l.Span
-		return inner, true
+		return c.cast(from, n, n+1, to, params, l)
 	}
 	switch {
 	case to == from+1:
@@ -74,6 +68,9 @@ func (c *cursor) literal(from, to int, params []Param) (Literal, bool) {
 			l.Text = "-" + l.Text
 		}
 		return l, ok
+	case c.word(from, "cast") && c.op(from+1, "(") && c.next(from+1) == to:
+		as := c.find(from+2, to-1, func(i int) bool { return c.word(i, "as") })
+		return c.cast(from+2, as, as+1, to-1, params, l)
 	case c.word(from, "interval"):
 		return c.interval(from, to, l)
 	case c.toks[to-1].kind == tokString:
@@ -83,6 +80,21 @@ func (c *cursor) literal(from, to int, params []Param) (Literal, bool) {
 		return l, ok && plain
 	}
 	return l, false
+}
+
+// cast reads the value in [from, to) of the type in [typeFrom, typeTo). Only the
+// plain literals are values here, so it does not nest.
+func (c *cursor) cast(from, to, typeFrom, typeTo int, params []Param, l Literal) (Literal, bool) {
+	if to <= from || to > from+2 || typeTo <= typeFrom {
+		return l, false
+	}
+	inner, ok := c.literal(from, to, params)
+	typ, plain := c.typeName(typeFrom, typeTo)
+	if !ok || !plain || inner.Kind == Bound || inner.Kind == Typed {
+		return l, false
+	}
+	inner.Kind, inner.Type, inner.Span = Typed, typ, l.Span
+	return inner, true
 }
 
 // single reads a literal of one token.

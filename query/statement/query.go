@@ -27,7 +27,7 @@ var queryWords = []string{
 // startsQuery says whether a query begins at token i, in brackets or not.
 func (c *cursor) startsQuery(i int) bool {
 	i = c.inside(i)
-	return c.word(i, queryWords...)
+	return c.word(i, queryWords...) && (!c.word(i, "values") || c.op(i+1, "("))
 }
 
 // inside skips opening round brackets.
@@ -54,12 +54,12 @@ func (c *cursor) explain(s *Statement) error {
 		e.Analyze = true
 	}
 	if c.op(c.at, "(") && !c.startsQuery(c.at) && !c.word(c.inside(c.at), "describe", "desc", "show", "summarize") {
-		close := c.next(c.at)
-		for i := c.at + 1; i < close-1; i++ {
+		closing := c.next(c.at)
+		for i := c.at + 1; i < closing-1; i++ {
 			e.Analyze = e.Analyze || c.word(i, "analyze", "analyse")
 		}
-		e.Options = c.span(c.at, close)
-		c.at = close
+		e.Options = c.span(c.at, closing)
+		c.at = closing
 	}
 	if !c.more() {
 		return c.expected(c.at, "a SELECT, SHOW TABLES or DESCRIBE to explain")

@@ -69,6 +69,14 @@ type Statement struct {
 	Explain  *ExplainClauses
 	Show     *ShowClauses
 	Describe *DescribeClauses
+	Insert   *InsertClauses
+	Update   *UpdateClauses
+	Delete   *DeleteClauses
+	Merge    *MergeClauses
+	Create   *CreateClauses
+	Drop     *DropClauses
+	Alter    *AlterClauses
+	Call     *CallClauses
 }
 
 // IsUpdate says whether the statement is sent by the protocol's update path.
@@ -193,8 +201,28 @@ func (c *cursor) main(s *Statement) error {
 	switch {
 	case c.startsQuery(c.at):
 		return c.query(s)
-	case s.With.Empty() && c.word(c.at, "describe", "desc", "show"):
+	case c.word(c.at, "insert"):
+		return c.insert(s)
+	case c.word(c.at, "update"):
+		return c.update(s)
+	case c.word(c.at, "delete"):
+		return c.delete(s)
+	case c.word(c.at, "merge"):
+		return c.merge(s)
+	case !s.With.Empty():
+		return c.errorAt(c.at, "WITH stands in front of a query, INSERT, UPDATE, DELETE or MERGE, not of %s", shown(c.str(c.at)))
+	case c.word(c.at, "describe", "desc", "show"):
 		return c.show(s)
+	case c.word(c.at, "truncate"):
+		return c.truncate(s)
+	case c.word(c.at, "create"):
+		return c.create(s)
+	case c.word(c.at, "drop"):
+		return c.drop(s)
+	case c.word(c.at, "alter"):
+		return c.alter(s)
+	case c.word(c.at, "call"):
+		return c.call(s)
 	}
 	return c.refuse(c.at)
 }
