@@ -16,7 +16,10 @@ type leafView struct {
 	leafInfo
 	column blob.Column
 	cursor blob.Cursor
-	levels []level // one for each list on the way, outermost first
+	// sources and origins replace the cursor for a Mixed source.
+	sources *array.Uint32
+	origins *origins
+	levels  []level // one for each list on the way, outermost first
 	// visible tells the elements that no null ancestor hides; nil = all.
 	// Hidden ones are never read, whatever they hold (IN-11).
 	visible []bool
@@ -47,14 +50,18 @@ func (l *leafView) bound(r int) int {
 func (l *leafView) hidden(i int) bool { return l.visible != nil && !l.visible[i] }
 
 // collect views the blob leaves of a batch. Owners are in leaf order.
-func (t *tree) collect(rec arrow.RecordBatch, blobs *blob.Resolver, owners []*blob.Owner) ([]*leafView, error) {
-	if len(owners) != len(t.leaves) {
+func (t *tree) collect(rec arrow.RecordBatch, blobs *blob.Resolver, src Source, mixed *origins) ([]*leafView, error) {
+	var owners []*blob.Owner
+	if mixed == nil {
+		owners = src.Owners()
+	}
+	if mixed == nil && len(owners) != len(t.leaves) {
 		return nil, fault.New(fault.Internal, "materialize: %d owners for %d blob columns", len(owners), len(t.leaves))
 	}
 	if int(rec.NumCols()) != len(t.columns) {
 		return nil, fault.New(fault.Internal, "materialize: a batch of %d columns for %d", rec.NumCols(), len(t.columns))
 	}
-	c := collector{tree: t, blobs: blobs, owners: owners}
+	c := collector{tree: t, blobs: blobs, owners: owners, origins: mixed}
 	for i, n := range t.columns {
 		if n == nil {
 			continue
@@ -70,22 +77,19 @@ type collector struct {
 	tree   *tree
 	blobs  *blob.Resolver
 	owners []*blob.Owner
-	views  []*leafView
+	// origins is set for a Mixed source, which has no owners.
+	origins *origins
+	views   []*leafView
 }
 
 func (c *collector) walk(n *node, arr arrow.Array, levels []level, visible []bool) error {
 	if n.leaf >= 0 {
-		column, err := blob.AsColumn(arr)
+		view, err := c.leaf(n, arr)
 		if err != nil {
 			return fault.New(fault.KindOf(err), "materialize: %s: %w", c.tree.leaves[n.leaf].path, err)
 		}
-		c.views = append(c.views, &leafView{
-			leafInfo: c.tree.leaves[n.leaf],
-			column:   column,
-			cursor:   c.blobs.Cursor(c.owners[n.leaf]),
-			levels:   append([]level(nil), levels...),
-			visible:  visible,
-		})
+		view.levels, view.visible = append([]level(nil), levels...), visible
+		c.views = append(c.views, view)
 		return nil
 	}
 	switch a := arr.(type) {
@@ -112,6 +116,19 @@ func (c *collector) walk(n *node, arr arrow.Array, levels []level, visible []boo
 		return c.list(n, a, level{off64: window(a.Offsets(), a)}, levels, visible)
 	}
 	return fault.New(fault.Internal, "materialize: %s is %T", n.out.Name, arr)
+}
+
+// leaf views the values of a leaf.
+func (c *collector) leaf(n *node, arr arrow.Array) (v *leafView, err error) {
+	v = &leafView{leafInfo: c.tree.leaves[n.leaf]}
+	if c.origins != nil {
+		v.origins = c.origins
+		v.column, v.sources, err = reference(arr)
+		return v, err
+	}
+	v.cursor = c.blobs.Cursor(c.owners[n.leaf])
+	v.column, err = blob.AsColumn(arr)
+	return v, err
 }
 
 // window cuts an offsets buffer to the array's slots; one that is too short is

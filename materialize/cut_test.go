@@ -198,7 +198,7 @@ func TestWeights(t *testing.T) {
 			defer arr.Release()
 			all := array.NewRecordBatch(sch, []arrow.Array{arr}, n)
 			defer all.Release()
-			tr, err := newTree(sch, nil, schema.Materialized)
+			tr, err := newTree(sch, nil, schema.Materialized, false)
 			if err != nil {
 				t.Fatal(err)
 			}

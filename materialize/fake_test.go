@@ -225,7 +225,7 @@ func sidecar(id uint32) string { return "data/f/" + blob.SidecarName(id) }
 func (w *world) source(fields []arrow.Field, texts ...string) *source {
 	w.tb.Helper()
 	s := &source{schema: arrow.NewSchema(fields, nil)}
-	t, err := newTree(s.schema, nil, schema.Materialized)
+	t, err := newTree(s.schema, nil, schema.Materialized, false)
 	if err != nil {
 		w.tb.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (l *lengths) of(ctx context.Context, leaf *leafView, i int, e blob.Extent) 
 		if err != nil || isNull || d.Kind != blob.External || d.Size != 0 {
 			continue
 		}
-		if ahead, err := leaf.cursor.Resolve(ctx, d); err == nil { // else its own turn reports it
+		if ahead, err := leaf.resolve(ctx, k, d); err == nil { // else its own turn reports it
 			wanted, extents = append(wanted, k), append(extents, ahead)
 		}
 	}

@@ -85,7 +85,7 @@ func TestSchemas(t *testing.T) {
 	src := arrow.NewSchema([]arrow.Field{{Name: "s", Type: arrow.StructOf(field)}}, nil)
 	t.Run("MAT-2 a derived schema keeps other metadata", func(t *testing.T) {
 		t.Parallel()
-		tr, err := newTree(src, nil, schema.Materialized)
+		tr, err := newTree(src, nil, schema.Materialized, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestSchemas(t *testing.T) {
 		if f.Type.ID() != arrow.LARGE_BINARY || !f.Nullable || fmt.Sprint(f.Metadata) != `["own": "kept"]` {
 			t.Errorf("%v", f)
 		}
-		tr, err = newTree(src, nil, schema.Logical)
+		tr, err = newTree(src, nil, schema.Logical, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		t.Run("a schema that does not match: "+name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := newTree(src, out, schema.Materialized); err == nil {
+			if _, err := newTree(src, out, schema.Materialized, false); err == nil {
 				t.Error("accepted")
 			}
 		})
@@ -134,13 +134,13 @@ func TestSchemas(t *testing.T) {
 	t.Run("SCH-7 blobs below other containers", func(t *testing.T) {
 		t.Parallel()
 		bad := arrow.NewSchema([]arrow.Field{{Name: "f", Type: arrow.FixedSizeListOfField(2, descriptorField("item"))}}, nil)
-		if _, err := newTree(bad, nil, schema.Materialized); err == nil || !strings.Contains(err.Error(), "f") {
+		if _, err := newTree(bad, nil, schema.Materialized, false); err == nil || !strings.Contains(err.Error(), "f") {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("the descriptor view needs no reader", func(t *testing.T) {
 		t.Parallel()
-		if _, err := newTree(src, nil, schema.Descriptor); err == nil {
+		if _, err := newTree(src, nil, schema.Descriptor, false); err == nil {
 			t.Error("accepted")
 		}
 	})

@@ -39,13 +39,14 @@ type Source interface {
 	Owners() []*blob.Owner
 }
 
-// NewReader starts materializing src. The reader keeps a reference of src until
+// NewReader starts materializing src; r may be nil for a Mixed one. The reader keeps a reference of src until
 // it is released; the caller's stays the caller's. Batches that are retained
 // beyond the next call of Next keep their share of the budget, so a caller must
 // not hoard them. End ctx or release the reader to stop it; src must end its
 // own waits by the context that it was made with.
 func NewReader(ctx context.Context, src Source, r *blob.Resolver, o Options) (array.RecordReader, error) {
-	t, err := newTree(src.Schema(), o.Schema, o.View)
+	mixed := newOrigins(src)
+	t, err := newTree(src.Schema(), o.Schema, o.View, mixed != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +55,12 @@ func NewReader(ctx context.Context, src Source, r *blob.Resolver, o Options) (ar
 	src.Retain()
 	return newStream(ctx, t.schema, o.Prefetch, func(ctx context.Context, send emit) error {
 		defer src.Release()
-		return b.run(ctx, src, send)
+		return b.run(ctx, src, mixed, send)
 	}), nil
 }
 
 // run materializes a source to its end.
-func (b *builder) run(ctx context.Context, src Source, send emit) error {
+func (b *builder) run(ctx context.Context, src Source, mixed *origins, send emit) error {
 	c := cutter{
 		values:   b.values,
 		first:    b.opts.FirstRow,
@@ -75,7 +76,7 @@ func (b *builder) run(ctx context.Context, src Source, send emit) error {
 		if rec.NumRows() == 0 {
 			continue
 		}
-		views, err := b.tree.collect(rec, b.values.blobs, src.Owners())
+		views, err := b.tree.collect(rec, b.values.blobs, src, mixed)
 		if err != nil {
 			return err
 		}

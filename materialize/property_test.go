@@ -207,7 +207,7 @@ func (m *model) check(t *testing.T, name string) {
 		src.batches = append(src.batches, rec.NewSlice(int64(from), int64(to)))
 		rec.Release()
 		want = append(want, all[from:to]...)
-		tr, err := newTree(src.schema, nil, schema.Materialized)
+		tr, err := newTree(src.schema, nil, schema.Materialized, false)
 		if err != nil {
 			t.Fatal(name, err)
 		}

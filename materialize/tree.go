@@ -3,7 +3,6 @@ package materialize
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/schema"
 )
@@ -29,6 +28,7 @@ type tree struct {
 	columns []*node
 	leaves  []leafInfo
 	schema  *arrow.Schema // of the result
+	mixed   bool          // leaves are of ReferenceType
 }
 
 // isLeaf recognises a blob leaf of a descriptor batch: a struct with the blob
@@ -40,7 +40,7 @@ func isLeaf(f arrow.Field) bool {
 
 // newTree matches the source's schema with the one wanted. A nil out derives
 // one: leaves lose their storage marks and keep all other metadata.
-func newTree(src, out *arrow.Schema, view schema.View) (*tree, error) {
+func newTree(src, out *arrow.Schema, view schema.View, mixed bool) (*tree, error) {
 	if view != schema.Materialized && view != schema.Logical {
 		return nil, fault.New(fault.Internal, "materialize: view %d needs no materialization", view)
 	}
@@ -50,7 +50,7 @@ func newTree(src, out *arrow.Schema, view schema.View) (*tree, error) {
 	if src.NumFields() != out.NumFields() {
 		return nil, fault.New(fault.Internal, "materialize: %d source columns for %d result columns", src.NumFields(), out.NumFields())
 	}
-	t := &tree{schema: out, columns: make([]*node, src.NumFields())}
+	t := &tree{schema: out, mixed: mixed, columns: make([]*node, src.NumFields())}
 	for i := range src.NumFields() {
 		var err error
 		if t.columns[i], err = t.add(src.Field(i), out.Field(i), "", view); err != nil {
@@ -67,7 +67,7 @@ func (t *tree) add(src, out arrow.Field, parent string, view schema.View) (*node
 	}
 	n := &node{out: out, leaf: -1}
 	if isLeaf(src) {
-		if err := blob.CheckType(src.Type); err != nil {
+		if err := checkLeaf(src.Type, t.mixed); err != nil {
 			return nil, fault.New(fault.KindOf(err), "materialize: %s: %w", path, err)
 		}
 		if want := leafType(view); !sameShape(out.Type, want) {

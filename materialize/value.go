@@ -52,10 +52,10 @@ func (r *resolver) element(ctx context.Context, l *leafView, i int, row int64) (
 
 func (r *resolver) resolve(ctx context.Context, v *value, d blob.Descriptor, l *leafView, i int) (err error) {
 	if r.logical && d.Kind == blob.External {
-		return r.reference(v, d)
+		return r.reference(v, d, l, i)
 	}
 	v.state = stateBytes
-	if v.ext, err = l.cursor.Resolve(ctx, d); err != nil || !v.ext.Whole {
+	if v.ext, err = l.resolve(ctx, i, d); err != nil || !v.ext.Whole {
 		return err
 	}
 	n, err := r.lengths.of(ctx, l, i, v.ext)
@@ -73,8 +73,12 @@ func (r *resolver) resolve(ctx context.Context, v *value, d blob.Descriptor, l *
 // reference fills in the logical face of an External value. It is not read, so
 // an absent object does not matter; but logical input has no way to say "from
 // here, as many bytes as the object has" (IN-7, NUL-9).
-func (r *resolver) reference(v *value, d blob.Descriptor) (err error) {
-	if err = r.blobs.Check(d); err != nil {
+func (r *resolver) reference(v *value, d blob.Descriptor, l *leafView, i int) error {
+	blobs, err := l.resolver(i, r.blobs)
+	if err != nil {
+		return err
+	}
+	if err := blobs.Check(d); err != nil {
 		return err
 	}
 	if d.Size == 0 && d.Position > 0 {
@@ -82,7 +86,7 @@ func (r *resolver) reference(v *value, d blob.Descriptor) (err error) {
 	}
 	v.state = stateReference
 	v.ext.Offset, v.ext.Length, v.ext.Whole = d.Position, d.Size, d.Size == 0
-	v.uri, err = r.blobs.ExternalURI(d)
+	v.uri, err = blobs.ExternalURI(d)
 	return err
 }
 
