@@ -55,7 +55,8 @@ print("saved", f.name, row["width"], "x", row["height"])
 
 `
 
-// prepareDemo puts the demo table into the first root.
+// prepareDemo puts the demo table into the first root, which it makes if it is
+// absent.
 func prepareDemo(h *house) error {
 	root, local, err := h.localRoot(h.catalog.Catalogs()[0])
 	if err != nil {
@@ -63,6 +64,9 @@ func prepareDemo(h *house) error {
 	}
 	if !local {
 		return usagef("demo: the first root must be a local folder, not %s", root)
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return fmt.Errorf("demo: make the root: %w", err)
 	}
 	return unpackDemo(root)
 }

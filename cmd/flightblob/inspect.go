@@ -106,7 +106,10 @@ TABLE is a name below --root (t, schema.t, catalog.schema.t) or a path or URI.`,
 // findTable opens TABLE: a path or URI, or a name below a root.
 func (h *house) findTable(ctx context.Context, arg string) (*table.Table, error) {
 	if strings.Contains(arg, "/") || strings.HasSuffix(arg, ".lance") {
-		loc, err := h.env.Locate(ctx, strings.TrimSuffix(arg, "/"))
+		if !strings.HasSuffix(arg, "://") {
+			arg = strings.TrimSuffix(arg, "/")
+		}
+		loc, err := h.env.Locate(ctx, arg)
 		if err != nil {
 			return nil, err
 		}

@@ -228,6 +228,23 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// A root that is named and absent is made by the demo, as its help says. Two
+// servers cannot have one address; the second says so.
+func TestDemoMakesItsRoot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, dir, nil, "demo", "--root", "a/b", "--listen", "127.0.0.1:0")
+	if names, err := column(t.Context(), p.client(t), `{"table":"media","columns":["name"]}`); err != nil || len(names) != 16 {
+		t.Errorf("%q, %v", names, err)
+	}
+	var out, logs bytes.Buffer
+	args := []string{"serve", "--root", filepath.Join(dir, "a/b"), "--listen", strings.TrimPrefix(p.uri, "grpc://")}
+	status := run(t.Context(), args, &out, &logs, func(string) (string, bool) { return "", false })
+	if status != exitFailed || out.Len() > 0 || !strings.Contains(logs.String(), "--listen 127.0.0.1:") || !strings.Contains(logs.String(), "in use") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, &out, &logs)
+	}
+}
+
 // warehouse is a folder whose default root holds the demo table.
 func warehouse(t *testing.T) string {
 	t.Helper()

@@ -66,7 +66,7 @@ A second signal ends it at once.`,
 
 // hooks are what a command does besides serving. Both may be nil.
 type hooks struct {
-	prepare func(h *house) error // before the server listens
+	prepare func(h *house) error // before the roots are looked at
 	ready   func(uri string)     // once it does
 }
 
@@ -92,13 +92,13 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 			log.Warn("closing stores", "error", err)
 		}
 	}()
-	if err := h.checkRoots(); err != nil {
-		return err
-	}
 	if do.prepare != nil {
 		if err := do.prepare(h); err != nil {
 			return err
 		}
+	}
+	if err := h.checkRoots(); err != nil {
+		return err
 	}
 	limitMemory(int64(s.memory))
 
@@ -115,7 +115,7 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return listenError("--listen", s.listen, err)
 	}
 	stopMetrics, err := meters.serve(s.metrics, log)
 	if err != nil {
@@ -168,6 +168,18 @@ func (s *serving) stop(g *grpc.Server, svc *flightsvc.Server, log *slog.Logger) 
 	}
 	g.Stop()
 	<-drained
+}
+
+// listenError names the flag in the place of what the net package repeats.
+func listenError(flag, addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		err = op.Err
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s %s: the address is in use; give another, port 0 picks one", flag, addr)
+	}
+	return fmt.Errorf("%s %s: %w", flag, addr, err)
 }
 
 // checkListen refuses addresses that anyone could reach unless that is wanted.

@@ -84,7 +84,10 @@ func parseRoots(values []string) ([]catalog.Root, error) {
 // loopback tells whether an address to listen on is reachable from this machine
 // only.
 func loopback(addr string) (bool, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return false, usagef("%q is not an address such as 127.0.0.1:31337", addr)
 	}
