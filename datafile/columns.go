@@ -67,13 +67,14 @@ const leafReaders = 4
 // ReadLeaves reads the rows, which are sorted and disjoint, of several leaves.
 func (r *Reader) ReadLeaves(ctx context.Context, leaves []Leaf, rows []encoding.Range) ([]*encoding.Leaf, error) {
 	out := make([]*encoding.Leaf, len(leaves))
-	read := func(ctx context.Context, i int) error {
+	read := func(ctx context.Context, i int) (err error) {
+		defer fault.Recover("datafile", &err)
 		c, err := r.column(leaves[i])
 		if err == nil {
 			out[i], err = c.Read(ctx, r.fetch, rows)
 		}
 		if err != nil {
-			return fault.In(r.name, r.corrupt(leaves[i].Columns[len(leaves[i].Columns)-1], err))
+			return r.inColumn(leaves[i].Columns[len(leaves[i].Columns)-1], err)
 		}
 		return nil
 	}
@@ -83,10 +84,7 @@ func (r *Reader) ReadLeaves(ctx context.Context, leaves []Leaf, rows []encoding.
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(leafReaders)
 	for i := range leaves {
-		group.Go(func() (err error) {
-			defer fault.Recover("datafile", &err)
-			return read(ctx, i)
-		})
+		group.Go(func() error { return read(ctx, i) })
 	}
 	return out, group.Wait()
 }

@@ -28,6 +28,7 @@ package datafile
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -190,6 +191,13 @@ func (r *Reader) columnBytes(i int) ([]byte, error) {
 	return r.meta[e.Offset-r.metaAt : e.Offset-r.metaAt+e.Size], nil
 }
 
-func (r *Reader) corrupt(column int, err error) error {
+// inColumn adds the column to an error, and the file to a corruption.
+func (r *Reader) inColumn(column int, err error) error {
+	var e *fault.Error
+	if errors.As(err, &e) && e.Kind == fault.Corrupt && e.Object == "" {
+		placed := *e
+		placed.Object, placed.Text = r.name, fmt.Sprintf("column %d: %s", column, e.Text)
+		return &placed
+	}
 	return fmt.Errorf("column %d: %w", column, err)
 }

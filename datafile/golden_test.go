@@ -1,6 +1,7 @@
 package datafile_test
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -133,7 +134,7 @@ func (g *golden) column(ctx context.Context, r *datafile.Reader, f *schema.Field
 func equal(a, b arrow.Array) bool {
 	da, ok := a.(*array.Dictionary)
 	if !ok {
-		return array.Equal(a, b)
+		return array.Equal(a, b) || a.DataType().ID() == arrow.STRUCT && sameText(a, b)
 	}
 	db, ok := b.(*array.Dictionary)
 	if !ok || a.Len() != b.Len() {
@@ -145,6 +146,14 @@ func equal(a, b arrow.Array) bool {
 		}
 	}
 	return true
+}
+
+// sameText compares structs as they print: what lies under null ones, which
+// packed structs do not store, is free.
+func sameText(a, b arrow.Array) bool {
+	ta, err1 := a.MarshalJSON()
+	tb, err2 := b.MarshalJSON()
+	return err1 == nil && err2 == nil && arrow.TypeEqual(a.DataType(), b.DataType()) && bytes.Equal(ta, tb)
 }
 
 func TestGoldenColumns(t *testing.T) {

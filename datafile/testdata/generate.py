@@ -146,6 +146,91 @@ def fixed_structs(rng, n=120):
     return pa.table({"only": pa.array([None if i % 6 == 0 else [{"a": i, "b": str(i)}, {"a": None, "b": None}] for i in range(n)], pa.list_(item, 2))})
 
 
+def marked(**metadata):
+    return {f"lance-encoding:{k.replace('_', '-')}": v for k, v in metadata.items()}
+
+
+def table_of(cols):
+    """Columns as (name, type, values[, metadata])."""
+    fields = [pa.field(c[0], c[1], metadata=c[3] if len(c) > 3 else None) for c in cols]
+    return pa.table([pa.array(c[2], c[1].value_type).dictionary_encode().cast(c[1]) if pa.types.is_dictionary(c[1]) else pa.array(c[2], c[1]) for c in cols], schema=pa.schema(fields))
+
+
+def constants(rng, n=130):
+    """Pages of one value, with and without levels."""
+    def lists(v):
+        return [None if i % 5 == 0 else [v] * (i % 4) for i in range(n)]
+
+    def some(v):
+        return [v if i % 3 else None for i in range(n)]
+
+    cols = [
+        ("int", pa.int32(), some(7)), ("ints", pa.list_(pa.int32()), lists(7)), ("yes", pa.bool_(), [True] * n),
+        ("bits", pa.list_(pa.bool_()), lists(True)), ("text", pa.string(), some("same")), ("texts", pa.list_(pa.string()), lists("same")),
+        ("wide", pa.binary(50), some(b"x" * 50)), ("wides", pa.list_(pa.binary(50)), lists(b"x" * 50)), ("decimal", pa.decimal256(50, 1), [decimal.Decimal("5.5")] * n),
+        ("long", pa.string(), ["Z" * 400] * n), ("empty", pa.string(), [""] * n), ("struct", pa.struct([("a", pa.int32())]), some({"a": 7})),
+        ("nulls", pa.list_(pa.int32()), lists(None)), ("vector", pa.list_(pa.float32(), 4), [[1.0, 2.0, 3.0, 4.0]] * n), ("dict", pa.dictionary(pa.int8(), pa.string()), some("same")),
+    ]
+    return table_of(cols)
+
+
+def zipped(rng, n=130):
+    """Full-zip pages of all kinds, by metadata and by depth."""
+    full, packed = marked(structural_encoding="fullzip"), marked(packed="true")
+    deep, structs = pa.string(), pa.string()
+    for _ in range(5):
+        deep, structs = pa.list_(deep), pa.struct([("f", structs)])
+    for _ in range(7):
+        structs = pa.struct([("f", structs)])
+
+    def nest(depth, leaf):
+        return leaf if depth == 0 else [nest(depth - 1, leaf)]
+
+    def wrap(depth, leaf):
+        if depth and rng.random() < 0.05:
+            return None
+        return leaf if depth == 0 else {"f": wrap(depth - 1, leaf)}
+
+    cols = [
+        ("bits", pa.bool_(), nulls([rng.random() < 0.5 for _ in range(n)], 0.3, rng), full),
+        ("ints", pa.list_(pa.field("item", pa.int32(), metadata=full)), [None if i % 7 == 0 else nulls(list(range(i % 5)), 0.2, rng) for i in range(n)], full),
+        ("vectors", pa.list_(pa.list_(pa.int8(), 3), 2), nulls([[[1, None, i % 100], None] for i in range(n)], 0.2, rng), marked()),
+        ("deep", deep, [nest(5, "x" * (i % 40)) if i % 3 else None for i in range(n)], full),
+        ("structs", structs, [wrap(12, "y" * (300 if i % 40 == 0 else 3)) for i in range(n)]),
+        ("zstd", pa.string(), nulls([text(rng, 300, 310) if i % 20 == 0 else "" for i in range(n)], 0.2, rng), marked(compression="zstd")),
+        ("fsst", pa.string(), [text(rng, 2, 3) * (100 if i % 4 else 150) for i in range(n)]),
+        ("large", pa.list_(pa.large_string()), [[None, "z" * 257] if i % 20 == 0 else ["a"] * (i % 3) for i in range(n)]),
+        ("dict_list", pa.list_(pa.dictionary(pa.int8(), pa.string())), None),
+    ]
+    rows = [None if i % 6 == 0 else [rng.choice(["red", "green", None]) for _ in range(i % 4)] for i in range(n)]
+    cols[-1] = ("dict_list", pa.list_(pa.dictionary(pa.int8(), pa.string())), rows)
+    if zipped.version != "2.1":
+        row = pa.struct([("a", pa.int32()), ("s", pa.string()), ("l", pa.large_binary())])
+        cols.append(("packed", row, nulls([{"a": i, "s": text(rng, 0, 9), "l": b"l" * (i % 5)} for i in range(n)], 0.2, rng), packed))
+        item = pa.field("item", pa.struct([("a", pa.int32()), ("b", pa.string())]), metadata=packed)
+        cols.append(("packed_list", pa.list_(item), [[{"a": k, "b": text(rng, 0, 5)} for k in range(1 + i % 3)] for i in range(n)]))
+        cols.append(("packed_numbers", pa.list_(pa.field("item", pa.struct([("a", pa.int32()), ("b", pa.int64())]), metadata=packed)), [[{"a": k, "b": i} for k in range(1 + i % 3)] for i in range(n)]))
+    return table_of(cols)
+
+
+def sequences(rng, n=6000):
+    """2.3: generic blocks of offsets, positions, counts and indices."""
+    plan = marked(structural_encoding="sparse")
+    return table_of([
+        ("pool", pa.string(), [("pool %d " % (i % 6)) * 45 if i % 40 == 0 else None for i in range(n)], plan),
+        ("pool_list", pa.list_(pa.string()), [[("pool %d " % (i % 5)) * 45] if i % 90 == 0 else [] for i in range(n)]),
+        ("vector", pa.list_(pa.float32(), 64), [[float(i)] * 64 if i % 600 == 0 else None for i in range(n)], plan),
+        ("same", pa.list_(pa.int32()), [[7, 7] if i % 50 == 0 else [] for i in range(n)]),
+        ("runs", pa.list_(pa.int8()), [[2] * (1 + i // 2000) if i % 25 == 0 else [] for i in range(n)]),
+        ("counts", pa.list_(pa.int8()), [[1] * rng.choice([1, 20, 60]) if i % 60 == 0 else [] for i in range(n)]),
+        ("head", pa.list_(pa.int64()), [[i] * 5 if i < 40 else [] for i in range(n)]),
+        ("nested", pa.list_(pa.list_(pa.int8())), [[[1], [], None] if i % 300 == 0 else None for i in range(n)]),
+        ("growing", pa.binary(), [b"q" * (i // 1500) for i in range(n)]),
+        ("steps", pa.string(), ["a" * (1 if i < 3000 else 2) for i in range(n)]),
+        ("repeat", pa.int32(), [v for v in rng.choices(range(1000), k=12) for _ in range(n // 12)]),
+    ])
+
+
 def rows_20(rng, n=40):
     """Structs that 14.0.2 writes as rows and cannot read back."""
     item = pa.struct([("a", pa.int32()), ("b", pa.int32()), ("v", pa.list_(pa.int16(), 2))])
@@ -172,11 +257,12 @@ def write(name, table, version, readable=True):
 
 def main():
     for version in ("2.1", "2.2", "2.3"):
-        for make in (scalars, codecs, wide, nested, sparse):
+        for make in (scalars, codecs, wide, nested, sparse, constants, zipped):
             make.version = version
             write(make.__name__, make(random.Random(7)), version)
         if version == "2.3":
             write("fixed_structs", fixed_structs(random.Random(7)), version)
+            write("sequences", sequences(random.Random(7)), version)
     write("rows", rows_20(random.Random(7)), "2.0", readable=False)
 
 
