@@ -191,7 +191,10 @@ func (c *Catalog) missing(ctx context.Context, r *root, rows *registered, name N
 	}
 	var have []string
 	for _, c := range all {
-		if c.name.Schema == name.Schema {
+		switch {
+		case c.name == name:
+			return fault.New(fault.NotFound, "catalog: table %s does not exist: its folder holds no version or is deregistered", name)
+		case c.name.Schema == name.Schema:
 			have = append(have, c.name.Table)
 		}
 	}

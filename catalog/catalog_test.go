@@ -125,9 +125,9 @@ func TestNamespace(t *testing.T) {
 		path  []string
 		parts []string
 	}{
-		{"declared only", []string{"declared"}, []string{"lance.main.declared does not exist"}},
+		{"declared only", []string{"declared"}, []string{"lance.main.declared does not exist", "holds no version or is deregistered"}},
 		{"row without folder", []string{"ghost"}, []string{"lance.main.ghost does not exist"}},
-		{"deregistered", []string{"hidden"}, []string{"lance.main.hidden does not exist"}},
+		{"deregistered", []string{"hidden"}, []string{"lance.main.hidden does not exist", "holds no version or is deregistered"}},
 		{"folder without versions", []string{"half"}, []string{"does not exist"}},
 		{"file", []string{"file"}, []string{"does not exist"}},
 		{"plain sub-folder", []string{"folder", "inside"}, []string{`no schema "folder"`}},

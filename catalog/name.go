@@ -68,7 +68,7 @@ func nearest(name string, have []string) []string {
 	var near []candidate
 	for _, h := range have {
 		d := distance(strings.ToLower(name), strings.ToLower(h))
-		if d <= max(2, len(name)/3) {
+		if d <= min(max(2, len(name)/3), len(name)-1) {
 			near = append(near, candidate{h, d})
 		}
 	}

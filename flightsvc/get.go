@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/flightblob/flightblob/flightsvc/wire"
+	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -27,13 +28,22 @@ func (s *Server) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	return s.send(stream.Context(), r.ticket, stream, wire.Options{})
 }
 
-// snapshot opens the version that a ticket names.
+// snapshot opens the version that a ticket names. A pinned one is that version
+// of that table or none.
 func (s *Server) snapshot(ctx context.Context, t *Ticket) (*table.Snapshot, error) {
 	tbl, err := s.cat.Table(ctx, t.Name)
 	if err != nil {
 		return nil, err
 	}
-	return tbl.At(ctx, t.Ref)
+	snap, err := tbl.At(ctx, t.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if t.Committed != 0 && t.Committed != snap.Manifest().Timestamp.UnixNano() {
+		return nil, fault.New(fault.NotFound, "ticket: table %s was dropped and made anew since its %s was pinned; ask for a new ticket",
+			t.label(), t.Ref)
+	}
+	return snap, nil
 }
 
 // send answers a ticket on a stream.

@@ -144,7 +144,7 @@ func (s *Server) announce(ctx context.Context, t *Ticket) (*announcement, error)
 		a.bytes = 0
 	}
 	pinned := *t
-	pinned.Ref = snap.Ref()
+	pinned.Ref, pinned.Committed = snap.Ref(), snap.Manifest().Timestamp.UnixNano()
 	if t.Ranges == nil {
 		pinned.Blobs = faceName(set.view)
 	}

@@ -528,6 +528,31 @@ func TestInfo(t *testing.T) {
 	}
 }
 
+// A table made anew has the version numbers of the dropped one; a ticket that
+// pins one of those must not read another table's rows.
+func TestPinnedTicketOfADroppedTable(t *testing.T) {
+	t.Parallel()
+	dir := root(t, "t="+fixtures+"kinds_basic_v22/table.lance")
+	h := serve(t, plain, dir)
+	info, err := h.client.GetFlightInfo(t.Context(), &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{"t"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := string(info.Endpoint[0].Ticket.Ticket)
+	if _, rows, err := h.get(t.Context(), pinned); err != nil || len(rows) != 7 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	folder := filepath.Join(dir, "t.lance")
+	if err := errors.Join(os.RemoveAll(folder), os.CopyFS(folder, os.DirFS(fixtures+"all_null/table.lance"))); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = h.get(t.Context(), pinned)
+	wantError(t, "pinned", err, codes.NotFound, "table t", "version 1", "made anew")
+	if _, rows, err := h.get(t.Context(), `{"table":"t","version":1}`); err != nil || len(rows) != 20 {
+		t.Errorf("the new table: %d rows, %v", len(rows), err)
+	}
+}
+
 func flights(t *testing.T, h *house, expression string) map[string]*flight.FlightInfo {
 	t.Helper()
 	stream, err := h.client.ListFlights(t.Context(), &flight.Criteria{Expression: []byte(expression)})

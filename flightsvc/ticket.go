@@ -30,6 +30,10 @@ type Ticket struct {
 	BatchBytes      int64 // 0 = not given
 	MaxMessageBytes int64 // 0 = not given
 
+	// Committed is when the pinned version was committed, in Unix nanoseconds: a
+	// table that was dropped and made anew has the same version numbers. 0 = not
+	// given. For minted tickets only.
+	Committed int64
 	// Profile is the profile of the request that a minted ticket answers, so
 	// that its stream has the schema that was announced. Not for hand-written
 	// tickets, which take the header.
@@ -76,7 +80,7 @@ func (t *Ticket) Append(dst []byte) ([]byte, error) {
 		Columns: t.Columns, Blobs: t.Blobs, Tag: t.Ref.Tag, Branch: t.Ref.Branch,
 		Limit: t.Limit, Offset: t.Offset, Column: t.Column,
 		BatchBytes: t.BatchBytes, MaxMessageBytes: t.MaxMessageBytes, Profile: t.Profile,
-		Version: t.Ref.Version,
+		Version: t.Ref.Version, Committed: t.Committed,
 	}
 	if t.Rows != nil {
 		wire.Rows = &t.Rows
@@ -120,6 +124,7 @@ type ticketJSON struct {
 	Ranges          *[][3]uint64 `json:"ranges,omitempty"`
 	BatchBytes      int64        `json:"batch_bytes,omitempty"`
 	MaxMessageBytes int64        `json:"max_message_bytes,omitempty"`
+	Committed       int64        `json:"committed,omitempty"`
 	Profile         string       `json:"profile,omitempty"`
 }
 
@@ -149,6 +154,7 @@ func parseRequest(b []byte, minted bool) (*Ticket, error) {
 	o.size("batch_bytes", &t.BatchBytes)
 	o.size("max_message_bytes", &t.MaxMessageBytes)
 	if minted {
+		o.decode("committed", "a whole number", &t.Committed)
 		o.string("profile", &t.Profile)
 	}
 	o.exclude("rows", "limit", "offset")
