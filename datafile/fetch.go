@@ -90,7 +90,7 @@ func join(extents []encoding.Extent) []joined {
 		if n := len(reads); n > 0 {
 			last := &reads[n-1]
 			end := max(last.end, e.Offset+e.Size)
-			if e.Offset <= last.end || e.Offset-last.end <= fetchGap && end-last.at <= fetchMax {
+			if e.Offset < last.end || e.Offset-last.end <= fetchGap && end-last.at <= fetchMax {
 				last.end = end
 				last.serves = append(last.serves, i)
 				continue
