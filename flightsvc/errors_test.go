@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 func TestCodes(t *testing.T) {
@@ -103,4 +104,26 @@ func TestErrorTexts(t *testing.T) {
 			t.Errorf("%d bytes, valid UTF-8: %t", len(got), utf8.ValidString(got))
 		}
 	})
+}
+
+// Bases lie where the operator put them; clients see their ids.
+func TestBasesInErrorTexts(t *testing.T) {
+	t.Parallel()
+	r := baseRedactor(map[uint32]manifest.Base{
+		1: {ID: 1, Path: "/srv/media"}, 7: {ID: 7, Path: "file:///srv/more%20media"},
+		9: {ID: 9, Path: "s3://bucket/x"}, 4: {ID: 4, Path: "/srv/media/deep"},
+	})
+	for in, want := range map[string]string{
+		"/srv/media/data/a.blob: missing":         "base 1/data/a.blob: missing",
+		"/srv/media/deep/a.blob: missing":         "base 4/a.blob: missing",
+		"/srv/more media/a.blob: missing":         "base 7/a.blob: missing",
+		"file:///srv/media/a.blob: missing":       "base 1/a.blob: missing",
+		"s3://bucket/x/a.blob: missing":           "s3://bucket/x/a.blob: missing",
+		"/srv/media2/a.blob and /x/srv/media/a":   "/srv/media2/a.blob and /x/srv/media/a",
+		"objstore: \"/srv/media/a\" is not there": "objstore: \"base 1/a\" is not there",
+	} {
+		if got := r.paths(in); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
 }

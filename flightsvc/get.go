@@ -58,14 +58,14 @@ func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, 
 	}
 	rows, err := s.open(ctx, snap, t, set)
 	if err != nil {
-		return t.explain(err)
+		return t.explain(snap, err)
 	}
 	defer rows.Release()
 	out, err := s.newSender(stream, rows.Schema(), t, set, opts)
 	if err != nil {
-		return t.explain(err)
+		return t.explain(snap, err)
 	}
-	return t.explain(out.all(rows))
+	return t.explain(snap, out.all(rows))
 }
 
 // open starts reading what a ticket asks for, with blobs in the chosen face.

@@ -135,7 +135,7 @@ func (s *Server) announce(ctx context.Context, t *Ticket) (*announcement, error)
 		a.rows = int64(rowsOf(snap, t))
 	}
 	if err != nil {
-		return nil, t.explain(err)
+		return nil, t.explain(snap, err)
 	}
 	if set.bi {
 		a.schema = biSchema(a.schema)

@@ -1,18 +1,12 @@
 package flightsvc
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"google.golang.org/grpc"
 
 	"github.com/flightblob/flightblob/flightsvc/wire"
-	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/materialize"
 )
 
@@ -100,61 +94,4 @@ func (s *sender) slice(b arrow.RecordBatch, from, to int64) error {
 	s.server.opts.Events.sent(s.out.Bytes()-s.bytes, to-from)
 	s.bytes = s.out.Bytes()
 	return nil
-}
-
-// explain adds to an error of reading what only the front door knows: the
-// table's name, the position that a row of the stream has, and how a client
-// gets past a limit.
-func (t *Ticket) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("table %s: %w", t.label(), t.detail(err))
-}
-
-// label is the table's name as the ticket gives it.
-func (t *Ticket) label() string {
-	parts := []string{t.Name.Catalog, t.Name.Schema, t.Name.Table}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ".")
-}
-
-func (t *Ticket) detail(err error) error {
-	var large *materialize.TooLargeError
-	if errors.As(err, &large) {
-		return fault.New(fault.Exhausted, "%s", t.tooLarge(large))
-	}
-	var long *wire.TooLongError
-	if errors.As(err, &long) {
-		return fmt.Errorf("%w; raise the client's limit (ADBC: %s) and tell the server with max_message_bytes (ticket field, or header %s)",
-			err, clientOption, headerMaxMessage)
-	}
-	var value *materialize.ValueError
-	if errors.As(err, &value) && t.Rows != nil {
-		return fmt.Errorf("%w%s", err, t.place(value.Row))
-	}
-	return err
-}
-
-// place says which row of the table a row of the stream is, where the two
-// differ.
-func (t *Ticket) place(row int64) string {
-	switch {
-	case row < 0:
-	case t.Rows != nil && row < int64(len(t.Rows)):
-		return fmt.Sprintf(" (position %d of the table)", t.Rows[row])
-	}
-	return ""
-}
-
-// clientOption is how ADBC's Flight SQL driver names its receive limit.
-const clientOption = "adbc.flight.sql.client_option.with_max_msg_size"
-
-func (t *Ticket) tooLarge(e *materialize.TooLargeError) string {
-	text := fmt.Sprintf("column %s, row %d%s: a message of %d bytes exceeds the %d that this client is taken to accept; "+
-		"raise the client's limit (ADBC: %s, other Go clients: grpc.MaxCallRecvMsgSize) and tell the server with max_message_bytes "+
-		"(ticket field, or header %s)", quote(e.Field), e.Row, t.place(e.Row), e.Size, e.Limit, clientOption, headerMaxMessage)
-	if t.Ranges != nil {
-		return text + "; or ask for shorter ranges"
-	}
-	return text + `; or read the value in pieces with a range ticket {"table":…,"column":…,"ranges":[[row,offset,length],…]}, in SQL blob_range`
 }

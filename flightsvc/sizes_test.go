@@ -17,6 +17,7 @@ import (
 	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/schema"
 )
 
 // tape is a stream that keeps the encoded length and rows of each message.
@@ -257,12 +258,35 @@ func TestRowOverTheLimit(t *testing.T) {
 	if len(out.lengths) != 2 {
 		t.Errorf("%d messages before the error, want schema and the first row", len(out.lengths))
 	}
-	text := (&Ticket{}).explain(err).Error()
+	text := (&Ticket{}).detail(blobs(t, "c1"), err).Error()
 	for _, want := range []string{`"c1"`, "row 1", "8000", clientOption, "max_message_bytes", headerMaxMessage, "ranges", "blob_range"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not name %q", text, want)
 		}
 	}
+}
+
+// A range ticket is no way around a long value of a column that is no blob.
+func TestTooLargeWithoutRanges(t *testing.T) {
+	t.Parallel()
+	large := &materialize.TooLargeError{Field: "plain", Row: 3, Size: 9000, Limit: 8000}
+	text := (&Ticket{}).detail(blobs(t, "c1"), large).Error()
+	if strings.Contains(text, "range") || !strings.Contains(text, "fewer columns") || !strings.Contains(text, `"plain", row 3`) {
+		t.Errorf("got %q", text)
+	}
+}
+
+// blobs is a schema with one blob column and a plain one.
+func blobs(t *testing.T, name string) *schema.Schema {
+	t.Helper()
+	sch, err := schema.FromRecords([]schema.Record{
+		{ID: 0, ParentID: -1, Name: name, LogicalType: "large_binary", Nullable: true, Metadata: map[string]string{"lance-encoding:blob": "true"}},
+		{ID: 1, ParentID: -1, Name: "plain", LogicalType: "large_binary", Nullable: true},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sch
 }
 
 // A dictionary goes in one message whatever the rows; one that no message may
@@ -279,7 +303,7 @@ func TestDictionaryOverTheLimit(t *testing.T) {
 	if fault.KindOf(err) != fault.Exhausted {
 		t.Fatalf("got %v", err)
 	}
-	text := (&Ticket{}).explain(err).Error()
+	text := (&Ticket{}).detail(blobs(t, "c1"), err).Error()
 	for _, want := range []string{"dictionaries", "8000", clientOption, "max_message_bytes"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not name %q", text, want)
