@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,11 +18,11 @@ import (
 type memory struct {
 	objstore.Store
 	data  []byte
-	reads int
+	reads atomic.Int64
 }
 
 func (m *memory) ReadAt(_ context.Context, _ string, p []byte, off int64) error {
-	m.reads++
+	m.reads.Add(1)
 	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
 		return fault.Corruptf(off, "read past the end")
 	}
@@ -132,13 +133,16 @@ func TestColumnTableErrors(t *testing.T) {
 // trust in a size that the manifest got wrong.
 func TestOpenCost(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ data, columns, meta, reads int }{
+	for _, c := range []struct {
+		data, columns, meta int
+		reads               int64
+	}{
 		{0, 0, 0, 1}, {1 << 20, 3, 100, 1}, {1 << 20, 30, 10_000, 2}, {0, 3000, 100, 2},
 	} {
 		data := container(c.data, c.columns, c.meta, nil)
 		r, m, err := openBytes(t, data, int64(len(data)))
-		if err != nil || m.reads != c.reads || r.Columns() != c.columns || r.Version() != encoding.V2_2 {
-			t.Errorf("%+v: %d reads, %v", c, m.reads, err)
+		if err != nil || m.reads.Load() != c.reads || r.Columns() != c.columns || r.Version() != encoding.V2_2 {
+			t.Errorf("%+v: %d reads, %v", c, m.reads.Load(), err)
 			continue
 		}
 		if want := c.columns * c.meta; len(r.meta) != want || r.Size() < int64(want) {
@@ -192,7 +196,7 @@ func TestFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.reads = 0
+	m.reads.Store(0)
 	extents := []encoding.Extent{{Offset: 500_000, Size: 40}, {Offset: 3, Size: 5}, {Offset: 9, Size: 0}, {Offset: 8, Size: 5000}}
 	for range 3 {
 		got, release, err := r.fetch(t.Context(), extents)
@@ -206,8 +210,8 @@ func TestFetch(t *testing.T) {
 		}
 		release()
 	}
-	if m.reads != 6 {
-		t.Errorf("%d reads for 3 times 2", m.reads)
+	if n := m.reads.Load(); n != 6 {
+		t.Errorf("%d reads for 3 times 2", n)
 	}
 	if _, _, err := r.fetch(t.Context(), []encoding.Extent{{Offset: 1 << 62, Size: 1 << 62}}); fault.KindOf(err) != fault.Corrupt {
 		t.Errorf("bytes outside: %v", err)

@@ -100,8 +100,21 @@ func (n nulls20) take() (slots20, error) {
 	return slots20{n: int(n), block: &block{kind: nullBlock, n: int(n)}, valid: make([]byte, (n+7)/8)}, nil
 }
 
+// beside20 is an array with plain numbers beside it; those never need a second
+// round.
+type beside20 struct{ plain, array array20 }
+
+func (b *beside20) want(q *queue20) error {
+	if err := b.plain.want(q); err != nil {
+		return err
+	}
+	return b.array.want(q)
+}
+
+func (b *beside20) more(q *queue20) error { return b.array.more(q) }
+
 // masked20 is values under a validity bitmap (sheet section 5.2).
-type masked20 struct{ validity, values array20 }
+type masked20 struct{ beside20 }
 
 func newNullable20(p *page20, m *lancepb.Nullable20, n uint64, sel []Range, count int, typed bool, depth int) (array20, error) {
 	switch k := m.GetNullability().(type) {
@@ -118,27 +131,18 @@ func newNullable20(p *page20, m *lancepb.Nullable20, n uint64, sel []Range, coun
 		if err != nil {
 			return nil, err
 		}
-		return &masked20{validity, values}, nil
+		return &masked20{beside20{validity, values}}, nil
 	default:
 		return nil, fault.New(fault.Unsupported, "encoding: unsupported 2.0 encoding: nullable %s", unknownField(m))
 	}
 }
 
-func (m *masked20) want(q *queue20) error {
-	if err := m.validity.want(q); err != nil {
-		return err
-	}
-	return m.values.want(q)
-}
-
-func (m *masked20) more(q *queue20) error { return m.values.more(q) }
-
 func (m *masked20) take() (slots20, error) {
-	s, err := m.values.take()
+	s, err := m.array.take()
 	if err != nil {
 		return slots20{}, err
 	}
-	v, err := m.validity.take()
+	v, err := m.plain.take()
 	if err != nil {
 		return slots20{}, err
 	}
@@ -196,8 +200,8 @@ func (l *fixedList20) take() (slots20, error) {
 // dictionary type the indices are its keys, and nulls are nulls of the items.
 // For any other field index 0 is null and i is item i-1.
 type dictionary20 struct {
-	indices, items array20
-	typed          bool
+	beside20 // indices and items
+	typed    bool
 }
 
 // maxDictionary20 bounds what items that no bytes stand for can ask for.
@@ -224,25 +228,16 @@ func newDictionary20(p *page20, m *lancepb.Dictionary20, n uint64, sel []Range, 
 	if err != nil {
 		return nil, err
 	}
-	return &dictionary20{indices, items, typed}, nil
+	return &dictionary20{beside20{indices, items}, typed}, nil
 }
-
-func (d *dictionary20) want(q *queue20) error {
-	if err := d.indices.want(q); err != nil {
-		return err
-	}
-	return d.items.want(q)
-}
-
-func (d *dictionary20) more(q *queue20) error { return d.items.more(q) }
 
 func (d *dictionary20) take() (slots20, error) {
 	// Items first: nothing is held while those of dictionaries within are made.
-	items, err := d.items.take()
+	items, err := d.array.take()
 	if err != nil {
 		return slots20{}, err
 	}
-	s, err := d.indices.take()
+	s, err := d.plain.take()
 	if err != nil {
 		return slots20{}, err
 	}
