@@ -21,6 +21,9 @@ func (p *plan) fetch(ctx context.Context, dst [][]byte, pool *pool, parallel int
 			err := p.objects.at(r.object).ReadAt(ctx, dst[r.leaf][r.dst:r.dst+r.n], r.off)
 			return p.blame(ctx, r, err)
 		}
+		if r.scatter {
+			return p.blame(ctx, r, p.scatter(ctx, r, dst))
+		}
 		buf := pool.get(r.n)
 		defer pool.put(buf)
 		if err := p.objects.at(r.object).ReadAt(ctx, buf, r.off); err != nil {
@@ -32,6 +35,25 @@ func (p *plan) fetch(ctx context.Context, dst [][]byte, pool *pool, parallel int
 		}
 		return nil
 	})
+}
+
+// scatter reads the pieces of a request into their places, and the holes
+// between them nowhere.
+func (p *plan) scatter(ctx context.Context, r *read, dst [][]byte) error {
+	parts := make([][]byte, 0, 2*len(r.pieces))
+	var hole []byte
+	at := r.off
+	for _, c := range r.pieces {
+		if gap := c.off - at; gap > 0 {
+			if int64(len(hole)) < gap {
+				hole = make([]byte, gap)
+			}
+			parts = append(parts, hole[:gap])
+		}
+		parts = append(parts, dst[c.leaf][c.dst:c.dst+c.n])
+		at = c.off + c.n
+	}
+	return p.objects.at(r.object).ReadScatter(ctx, parts, r.off)
 }
 
 // blame finds the value for which a read failed: when the object ends early,

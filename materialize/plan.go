@@ -21,14 +21,16 @@ type piece struct {
 }
 
 // read is one request to a store. A direct one fills [dst, dst+n) of a leaf's
-// buffer; any other goes to scratch, from where its pieces are copied.
+// buffer, a scattering one the places of its pieces, which do not overlap; any
+// other goes to scratch, from where its pieces are copied.
 type read struct {
-	object int
-	off, n int64
-	direct bool
-	leaf   int
-	dst    int64
-	pieces []piece // in order of offset; parts of a split piece share it
+	object  int
+	off, n  int64
+	direct  bool
+	scatter bool
+	leaf    int
+	dst     int64
+	pieces  []piece // in order of offset; parts of a split piece share it
 }
 
 // plan is what an output batch fetches, in order of object and offset.
@@ -43,12 +45,16 @@ type policy struct {
 	gap     int64 // largest hole that is read along
 	small   int64 // only requests and pieces up to this go through scratch
 	maximum int64 // largest request; a larger piece is split
+	// scattered is the largest request that goes to several places at once;
+	// 0 where stores cannot do that.
+	scattered int64
 }
 
-// Reading a local file costs a system call, so only small values are worth the
-// copy out of a scratch buffer. A request to a remote store costs milliseconds.
+// A local file is read into many places by one system call, so neighbours are
+// joined without a copy; what overlaps goes through scratch when it is small. A
+// request to a remote store costs milliseconds.
 var (
-	localPolicy  = policy{gap: 4 << 10, small: 32 << 10, maximum: 8 << 20}
+	localPolicy  = policy{gap: 4 << 10, small: 32 << 10, maximum: 8 << 20, scattered: 1 << 20}
 	remotePolicy = policy{gap: 256 << 10, small: math.MaxInt64, maximum: 8 << 20}
 )
 
@@ -103,6 +109,13 @@ func (r *read) join(next piece, rules policy) bool {
 		return true
 	}
 	hole := next.off - end // negative where values overlap: the bytes are read once
+	if hole >= 0 && hole <= rules.gap && joined <= rules.scattered && (r.direct || r.scatter) {
+		r.direct, r.scatter, r.n = false, true, joined
+		return true
+	}
+	if r.scatter {
+		return false
+	}
 	if hole > rules.gap || r.n > min(rules.small, rules.maximum) || next.n > rules.small {
 		return false
 	}
@@ -128,7 +141,7 @@ func (p *plan) split(r read, maximum int64) {
 func (p *plan) scratch(parallel int) int64 {
 	var sizes []int64
 	for i := range p.reads {
-		if !p.reads[i].direct {
+		if !p.reads[i].direct && !p.reads[i].scatter {
 			sizes = append(sizes, sizeClass(p.reads[i].n))
 		}
 	}
@@ -163,9 +176,13 @@ func (p *plan) String() string {
 			fmt.Fprintf(&b, "  read [%d, %d) into %s at %d\n", r.off, r.off+r.n, p.fields[r.leaf], r.dst)
 			continue
 		}
-		fmt.Fprintf(&b, "  read [%d, %d) into scratch\n", r.off, r.off+r.n)
+		where, verb := "scratch", "copy"
+		if r.scatter {
+			where, verb = "places", "send"
+		}
+		fmt.Fprintf(&b, "  read [%d, %d) into %s\n", r.off, r.off+r.n, where)
 		for _, c := range r.pieces {
-			fmt.Fprintf(&b, "    copy [%d, %d) to %s at %d\n", c.off, c.off+c.n, p.fields[c.leaf], c.dst)
+			fmt.Fprintf(&b, "    %s [%d, %d) to %s at %d\n", verb, c.off, c.off+c.n, p.fields[c.leaf], c.dst)
 		}
 	}
 	return b.String()

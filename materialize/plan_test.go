@@ -12,7 +12,7 @@ import (
 
 // TestPlan prints read plans. A command is
 //
-//	plan [gap=N] [small=N] [maximum=N]
+//	plan [gap=N] [small=N] [maximum=N] [scattered=N]
 //	LEAF OBJECT OFFSET LENGTH
 //	…
 //
@@ -23,6 +23,7 @@ func TestPlan(t *testing.T) {
 		d.MaybeScanArgs(t, "gap", &rules.gap)
 		d.MaybeScanArgs(t, "small", &rules.small)
 		d.MaybeScanArgs(t, "maximum", &rules.maximum)
+		d.MaybeScanArgs(t, "scattered", &rules.scattered)
 		store, objects := newFake(), newObjects()
 		var pieces []piece
 		var fields []string

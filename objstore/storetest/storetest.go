@@ -30,6 +30,7 @@ func Run(t *testing.T, seed Seed) {
 		run  func(t *testing.T, seed Seed)
 	}{
 		{"ranges", testRanges},
+		{"scattered reads", testScatter},
 		{"ERR-16 short reads are errors", testShort},
 		{"absent objects", testAbsent},
 		{"literal names", testNames},
@@ -72,6 +73,33 @@ func testRanges(t *testing.T, seed Seed) {
 	}
 	if size, err := at.Store.Size(t.Context(), at.Path[:len(at.Path)-len("x.bin")]+"empty"); err != nil || size != 0 {
 		t.Errorf("size of the empty object: %d, %v", size, err)
+	}
+}
+
+func testScatter(t *testing.T, seed Seed) {
+	data := Bytes(300_000, 8)
+	at := seed(t, map[string][]byte{"x": data}).Join("x")
+	// More parts than one system call takes, empty ones among them.
+	var parts [][]byte
+	for n, i := 0, 0; n < 200_000; i++ {
+		size := i % 150
+		parts = append(parts, make([]byte, size))
+		n += size
+	}
+	if err := at.ReadScatter(t.Context(), parts, 12_345); err != nil {
+		t.Fatal(err)
+	}
+	joined := bytes.Join(parts, nil)
+	if !bytes.Equal(joined, data[12_345:12_345+len(joined)]) {
+		t.Error("other bytes")
+	}
+	err := at.ReadScatter(t.Context(), [][]byte{make([]byte, 10), make([]byte, 10)}, int64(len(data))-15)
+	if fault.KindOf(err) != fault.Corrupt {
+		t.Errorf("past the end: %v", err)
+	}
+	absent := objstore.Location{Store: at.Store, Path: at.Path + "-absent"}
+	if err := absent.ReadScatter(t.Context(), [][]byte{make([]byte, 1)}, 0); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("absent: %v", err)
 	}
 }
 
