@@ -203,6 +203,9 @@ type ObjectUse struct {
 	Object   string `json:"object"` // relative to the table's root, or a URI elsewhere
 	Requests int64  `json:"requests"`
 	Bytes    int64  `json:"bytes"`
+	// Ranges are [offset, length] of the first reads, as many as the counter
+	// keeps.
+	Ranges [][2]int64 `json:"ranges,omitempty"`
 }
 
 // maxObjects bounds the objects that describe lists, to keep its answer small.
@@ -232,8 +235,15 @@ func storeUse(counter *objstore.Counter, snap *table.Snapshot) *StoreUse {
 		}
 		use.Requests += o.Requests()
 		use.Bytes += o.Payload()
+		if name == "" {
+			name = "."
+		}
 		if len(use.Objects) < maxObjects {
-			use.Objects = append(use.Objects, ObjectUse{Object: name, Requests: o.Requests(), Bytes: o.Payload()})
+			seen := ObjectUse{Object: name, Requests: o.Requests(), Bytes: o.Payload()}
+			for _, r := range o.Ranges {
+				seen.Ranges = append(seen.Ranges, [2]int64{r.Offset, r.Length})
+			}
+			use.Objects = append(use.Objects, seen)
 		}
 	}
 	return use

@@ -112,7 +112,7 @@ func serve(t testing.TB, opts Options, roots ...string) *house {
 		list = append(list, catalog.Root{Name: name, URI: uri})
 		allowed = append(allowed, uri)
 	}
-	opts.Counter = objstore.NewCounter(objstore.CounterOptions{})
+	opts.Counter = objstore.NewCounter(objstore.CounterOptions{Ranges: 8})
 	registry := objstore.NewRegistry(objstore.Options{Counter: opts.Counter})
 	cat, err := catalog.Open(t.Context(), list, table.NewEnv(registry, objstore.NewAccess(allowed...), table.Limits{}))
 	if err != nil {
@@ -663,7 +663,13 @@ func TestActions(t *testing.T) {
 	read := false
 	for _, o := range objects {
 		name := o.(map[string]any)["object"].(string)
-		read = read || strings.HasPrefix(name, "data/") && strings.HasSuffix(name, ".lance")
+		if strings.HasPrefix(name, "data/") && strings.HasSuffix(name, ".lance") {
+			read = true
+			ranges, _ := o.(map[string]any)["ranges"].([]any)
+			if requests := int(o.(map[string]any)["requests"].(float64)); len(ranges) == 0 || len(ranges) > min(requests, 8) {
+				t.Errorf("%s: ranges %v of %d requests", name, ranges, requests)
+			}
+		}
 		if strings.HasSuffix(name, ".blob") || strings.HasPrefix(name, "/") {
 			t.Errorf("a descriptor scan asked for %s", name)
 		}

@@ -42,6 +42,10 @@ type house struct {
 	catalog  *catalog.Catalog
 }
 
+// rangesKept is how many ranges describe can show of each object: enough to see
+// how it is read.
+const rangesKept = 16
+
 // openHouse checks the settings and opens the roots. It reads no table.
 func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error) {
 	roots, err := parseRoots(p.roots)
@@ -59,7 +63,7 @@ func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error)
 			return nil, usageError{err}
 		}
 	}
-	h := &house{counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h := &house{counter: objstore.NewCounter(objstore.CounterOptions{Ranges: rangesKept})}
 	h.registry = objstore.NewRegistry(objstore.Options{
 		Storage: storage, Schemes: cloud.Schemes(), Counter: h.counter, Logger: log,
 	})
