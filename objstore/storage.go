@@ -181,7 +181,7 @@ func (o *StorageOptions) fromEnvironment(env any, given map[string]bool, lookup 
 	}
 	prefix, ok := env.(string)
 	if !ok || prefix == "" {
-		return errors.New(`key "env" has a value of the wrong type or an empty one`)
+		return errors.New(`key "env" must be the text that variables of the environment start with, such as "AWS_"`)
 	}
 	found := false
 	for _, k := range storageKeys {

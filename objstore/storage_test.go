@@ -137,7 +137,7 @@ func TestStorageRefuses(t *testing.T) {
 		{"[\"s3://b\"]\nregion = \"\"", `key "region" has a value of the wrong type or an empty one`},
 		{"[\"s3://b\"]\npath_style = \"hunter2\"", `key "path_style" has a value of the wrong type`},
 		{"[\"s3://b\"]\nanonymous = 1", `key "anonymous" has a value of the wrong type`},
-		{"[\"s3://b\"]\nenv = 1", `key "env" has a value of the wrong type`},
+		{"[\"s3://b\"]\nenv = 1", `key "env" must be the text that variables`},
 		{"[\"s3://b\"]\nenv = \"NONE_\"", `no variable of the environment starts with "NONE_"`},
 		{"[\"s3://b\"]\nenv = \"HALF_\"", `"access_key_id" and "secret_access_key" need each other`},
 		{"[\"s3://b\"]\naccess_key_id = \"hunter2\"", `need each other`},
