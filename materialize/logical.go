@@ -6,8 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// logicalType is the complete logical shape, which results always have.
-var logicalType = arrow.StructOf(
+// LogicalType is the complete logical shape, which results always have.
+var LogicalType = arrow.StructOf(
 	arrow.Field{Name: "data", Type: arrow.BinaryTypes.LargeBinary, Nullable: true},
 	arrow.Field{Name: "uri", Type: arrow.BinaryTypes.String, Nullable: true},
 	arrow.Field{Name: "position", Type: arrow.PrimitiveTypes.Uint64, Nullable: true},

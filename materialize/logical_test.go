@@ -98,7 +98,7 @@ func TestSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 		f = tr.schema.Field(0).Type.(*arrow.StructType).Field(0)
-		if v, _ := f.Metadata.GetValue(schema.KeyExtensionName); v != schema.ExtensionBlobV2 || !sameShape(f.Type, logicalType) {
+		if v, _ := f.Metadata.GetValue(schema.KeyExtensionName); v != schema.ExtensionBlobV2 || !sameShape(f.Type, LogicalType) {
 			t.Errorf("%v", f)
 		}
 	})

@@ -110,7 +110,7 @@ func children(dt arrow.DataType) []arrow.Field {
 // leafType is the type that a leaf has in a view.
 func leafType(view schema.View) arrow.DataType {
 	if view == schema.Logical {
-		return logicalType
+		return LogicalType
 	}
 	return arrow.BinaryTypes.LargeBinary
 }

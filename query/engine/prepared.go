@@ -157,32 +157,61 @@ func (r *Result) Close() {
 
 func (r *Result) describe() error {
 	n := int(C.duckdb_column_count(r.r))
-	types, names := make([]C.duckdb_logical_type, n), make([]*C.char, n)
+	types, names := make([]C.duckdb_logical_type, n), make([]string, n)
 	r.columns = make([]Field, n)
 	for i := range n {
-		names[i] = C.duckdb_column_name(r.r, C.idx_t(i))
+		names[i] = C.GoString(C.duckdb_column_name(r.r, C.idx_t(i)))
 		types[i] = C.duckdb_column_logical_type(r.r, C.idx_t(i))
-		r.columns[i] = Field{C.GoString(names[i]), typeOf(C.duckdb_column_logical_type(r.r, C.idx_t(i)))}
+		r.columns[i] = Field{names[i], typeOf(C.duckdb_column_logical_type(r.r, C.idx_t(i)))}
 	}
+	C.duckdb_connection_get_arrow_options(r.conn.conn, &r.options)
+	var err error
+	r.schema, err = r.conn.arrowSchema(r.options, names, types)
+	return err
+}
+
+// Schema is the Arrow schema that the result will have, as Result.Schema. All
+// types must be known.
+func (p *Prepared) Schema() (*arrow.Schema, error) {
+	n := int(C.duckdb_prepared_statement_column_count(p.p))
+	types, names := make([]C.duckdb_logical_type, n), make([]string, n)
+	for i := range n {
+		name := C.duckdb_prepared_statement_column_name(p.p, C.idx_t(i))
+		names[i] = C.GoString(name)
+		C.duckdb_free(unsafe.Pointer(name))
+		types[i] = C.duckdb_prepared_statement_column_logical_type(p.p, C.idx_t(i))
+	}
+	var options C.duckdb_arrow_options
+	C.duckdb_connection_get_arrow_options(p.conn.conn, &options)
+	defer C.duckdb_destroy_arrow_options(&options)
+	return p.conn.arrowSchema(options, names, types)
+}
+
+// arrowSchema asks the engine for its Arrow schema of types, and destroys them.
+func (c *Conn) arrowSchema(options C.duckdb_arrow_options, names []string, types []C.duckdb_logical_type) (*arrow.Schema, error) {
+	texts := make([]*C.char, len(names))
 	defer func() {
 		for i := range types {
 			C.duckdb_destroy_logical_type(&types[i])
+			C.free(unsafe.Pointer(texts[i]))
 		}
 	}()
-	C.duckdb_connection_get_arrow_options(r.conn.conn, &r.options)
-	cTypes, cNames := cArray(types), cArray(names)
+	for i, n := range names {
+		texts[i] = C.CString(n)
+	}
+	cTypes, cNames := cArray(types), cArray(texts)
 	defer C.free(unsafe.Pointer(cTypes))
 	defer C.free(unsafe.Pointer(cNames))
 	schema := (*C.struct_ArrowSchema)(C.calloc(1, C.sizeof_struct_ArrowSchema))
 	defer C.free(unsafe.Pointer(schema))
-	if err := r.conn.db.check(C.duckdb_to_arrow_schema(r.options, cTypes, cNames, C.idx_t(n), schema)); err != nil {
-		return err
+	if err := c.db.check(C.duckdb_to_arrow_schema(options, cTypes, cNames, C.idx_t(len(types)), schema)); err != nil {
+		return nil, err
 	}
-	var err error
-	if r.schema, err = cdata.ImportCArrowSchema((*cdata.CArrowSchema)(unsafe.Pointer(schema))); err != nil {
-		return fault.New(fault.Unsupported, "query: the result's types: %w", err)
+	s, err := cdata.ImportCArrowSchema((*cdata.CArrowSchema)(unsafe.Pointer(schema)))
+	if err != nil {
+		return nil, fault.New(fault.Unsupported, "query: the result's types: %w", err)
 	}
-	return nil
+	return s, nil
 }
 
 // check turns the engine's error value into an error and frees it.

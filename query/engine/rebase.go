@@ -61,11 +61,7 @@ func rebase(data arrow.ArrayData) arrow.ArrayData {
 		}
 		offset = 0
 	}
-	out := array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), offset)
-	if d := data.Dictionary(); d != nil {
-		out.SetDictionary(d)
-	}
-	return out
+	return array.NewData(data.DataType(), data.Len(), buffers, children, data.NullN(), offset)
 }
 
 // shiftedBits copies a validity bitmap to offset 0; nil stays nil.

@@ -161,7 +161,8 @@ var simple = map[arrow.Type]TypeID{
 	arrow.FLOAT32: TypeFloat, arrow.FLOAT64: TypeDouble,
 	arrow.STRING: TypeVarchar, arrow.LARGE_STRING: TypeVarchar,
 	arrow.BINARY: TypeBlob, arrow.LARGE_BINARY: TypeBlob, arrow.FIXED_SIZE_BINARY: TypeBlob,
-	arrow.DATE32: TypeDate, arrow.DATE64: TypeDate, arrow.TIME32: TypeTime, arrow.DURATION: TypeInterval,
+	arrow.DATE32: TypeDate, arrow.DATE64: TypeDate, arrow.TIME32: TypeTime,
+	arrow.INTERVAL_MONTH_DAY_NANO: TypeInterval,
 }
 
 // MaxArraySize is the longest fixed-size list that the engine has a type for.
@@ -177,8 +178,6 @@ func Enters(dt arrow.DataType) bool {
 		return true
 	case *arrow.TimestampType:
 		return dt.TimeZone == "" || dt.Unit != arrow.Nanosecond
-	case *arrow.DurationType:
-		return dt.Unit != arrow.Nanosecond
 	case *arrow.FixedSizeListType:
 		return dt.Len() > 0 && dt.Len() <= MaxArraySize && Enters(dt.Elem())
 	case *arrow.ListType, *arrow.LargeListType, *arrow.StructType, *arrow.MapType:
@@ -194,6 +193,15 @@ func Enters(dt arrow.DataType) bool {
 	}
 	_, ok := simple[dt.ID()]
 	return ok
+}
+
+// TypeOf is the type that a field of a relation has in the engine.
+func TypeOf(f arrow.Field) (*Type, error) {
+	lt, err := logicalType(f)
+	if err != nil {
+		return nil, err
+	}
+	return typeOf(lt), nil
 }
 
 // logicalType makes the engine's type for a field of a relation. The caller

@@ -1,0 +1,223 @@
+package query
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/blob"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
+)
+
+// column is one column of a relation over a table.
+type column struct {
+	name    string        // in SQL
+	stored  string        // as the scan takes it; "" for the virtual column
+	field   *schema.Field // nil for columns that a scan adds
+	carrier *carrier
+	blobs   int // blob leaves at and below it
+}
+
+// relation is a version of a table as the engine sees it.
+type relation struct {
+	run      *run
+	snapshot *table.Snapshot
+	columns  []column
+	schema   *arrow.Schema
+}
+
+// virtualColumn lets the engine count rows without reading a column. Views hide
+// it.
+const virtualColumn = "flightblob_row"
+
+// newRelation describes a snapshot. A view asks for the virtual column,
+// lance_scan perhaps for row ids.
+func (r *run) newRelation(s *table.Snapshot, virtual, rowIDs bool) (*relation, error) {
+	rel := &relation{run: r, snapshot: s}
+	var fields []arrow.Field
+	if virtual {
+		rel.columns = append(rel.columns, column{name: virtualColumn})
+		fields = append(fields, arrow.Field{Name: virtualColumn, Type: arrow.FixedWidthTypes.Boolean, Nullable: true, Metadata: engine.VirtualMetadata})
+	}
+	taken := map[string]bool{}
+	for _, f := range s.Schema().Fields {
+		shown, err := f.Arrow(schema.Descriptor)
+		if err != nil {
+			return nil, err
+		}
+		c := column{name: unused(taken, f.Name), stored: f.Name, field: f}
+		if c.carrier, err = newCarrier(shown); err != nil {
+			return nil, err
+		}
+		for range f.Blobs() {
+			c.blobs++
+		}
+		c.carrier.field.Name = c.name
+		rel.columns = append(rel.columns, c)
+		fields = append(fields, c.carrier.field)
+	}
+	if rowIDs {
+		for _, name := range []string{table.RowID, table.RowAddr} {
+			c := column{name: unused(taken, name), stored: name}
+			c.carrier = &carrier{field: arrow.Field{Name: c.name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true}}
+			rel.columns = append(rel.columns, c)
+			fields = append(fields, c.carrier.field)
+		}
+	}
+	rel.schema = arrow.NewSchema(fields, nil)
+	return rel, nil
+}
+
+// unused makes a column name that no earlier one equals but for case: SQL could
+// not tell the two apart.
+func unused(taken map[string]bool, name string) string {
+	free := name
+	for i := 1; taken[strings.ToLower(free)]; i++ {
+		free = fmt.Sprintf("%s_%d", name, i)
+	}
+	taken[strings.ToLower(free)] = true
+	return free
+}
+
+// Schema implements engine.Relation.
+func (rel *relation) Schema() *arrow.Schema { return rel.schema }
+
+// Rows implements engine.Relation.
+func (rel *relation) Rows() int64 { return int64(rel.snapshot.Rows()) }
+
+// Scan implements engine.Relation.
+func (rel *relation) Scan(columns []int) (engine.Batches, error) {
+	r := rel.run
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = rel.columns[c].stored
+	}
+	scan, err := rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names})
+	if err != nil {
+		r.fail(err)
+		return nil, err
+	}
+	b := &batches{relation: rel, scan: scan, columns: columns, resolver: rel.snapshot.Resolver()}
+	var fields []arrow.Field
+	for _, c := range columns {
+		fields = append(fields, rel.columns[c].carrier.field)
+	}
+	b.schema = arrow.NewSchema(fields, nil)
+	return b, nil
+}
+
+// batches carries a scan into the engine.
+type batches struct {
+	relation *relation
+	scan     *table.Scan
+	columns  []int
+	schema   *arrow.Schema
+	resolver *blob.Resolver
+	numbers  []numberer // of the current fragment
+	scratch  []byte
+}
+
+// Next implements engine.Batches.
+func (b *batches) Next() (arrow.RecordBatch, int, error) {
+	r := b.relation.run
+	if !b.scan.Next() {
+		if err := b.scan.Err(); err != nil {
+			r.fail(err)
+			return nil, 0, err
+		}
+		return nil, 0, io.EOF
+	}
+	batch, window, err := b.carry(b.scan.RecordBatch())
+	if err != nil {
+		r.fail(err)
+	}
+	return batch, window, err
+}
+
+func (b *batches) carry(in arrow.RecordBatch) (arrow.RecordBatch, int, error) {
+	rel := b.relation
+	owners := b.scan.Owners()
+	for len(b.numbers) < len(owners) {
+		b.numbers = append(b.numbers, numberer{})
+	}
+	for i, o := range owners {
+		if b.numbers[i].run == nil || b.numbers[i].owner != o {
+			b.numbers[i] = numberer{run: rel.run, snapshot: rel.snapshot, resolver: b.resolver, owner: o}
+		}
+	}
+	t := &tagger{numbers: b.numbers[:len(owners)], registry: rel.run.engine.registry, scratch: b.scratch}
+	columns := make([]arrow.Array, 0, len(b.columns))
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	for i, at := range b.columns {
+		first := t.next
+		data, err := rel.columns[at].carrier.carry(in.Column(i).Data(), t)
+		if err != nil {
+			return nil, 0, err
+		}
+		columns = append(columns, array.MakeFromData(data))
+		data.Release()
+		t.next = first + rel.columns[at].blobs
+	}
+	b.scratch = t.scratch
+	window := 0
+	if rel.run.payload.Load() {
+		window = windowOf(columns, rel.run.engine.stepBytes()/2)
+	}
+	return array.NewRecordBatch(b.schema, columns, in.NumRows()), window, nil
+}
+
+// Close implements engine.Batches.
+func (b *batches) Close() { b.scan.Release() }
+
+// windowOf is how many rows the engine may take at a time so that the blob
+// values in them are of at most so many bytes, if a single row is.
+func windowOf(columns []arrow.Array, most int64) int {
+	const largest = 2048
+	var sizes []*array.Uint64
+	for _, c := range columns {
+		if s, ok := c.(*array.Struct); ok && isEngineReference(s.DataType()) {
+			sizes = append(sizes, s.Field(2).(*array.Uint64))
+		}
+	}
+	if len(sizes) == 0 {
+		return 0
+	}
+	for window := largest; window > 1; window /= 2 {
+		if fits(sizes, window, most) {
+			return window
+		}
+	}
+	return 1
+}
+
+func isEngineReference(dt arrow.DataType) bool {
+	st, ok := dt.(*arrow.StructType)
+	return ok && st.NumFields() == 7 && st.Field(6).Name == "tag"
+}
+
+func fits(sizes []*array.Uint64, window int, most int64) bool {
+	n := sizes[0].Len()
+	for from := 0; from < n; from += window {
+		total := uint64(0)
+		for i := from; i < min(from+window, n); i++ {
+			for _, s := range sizes {
+				if s.IsValid(i) {
+					total = min(total+s.Value(i), 1<<62)
+				}
+			}
+		}
+		if total > uint64(most) {
+			return false
+		}
+	}
+	return true
+}

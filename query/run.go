@@ -1,0 +1,312 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flightblob/flightblob/blob"
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/query/reference"
+	"github.com/flightblob/flightblob/query/statement"
+	"github.com/flightblob/flightblob/table"
+)
+
+// Pin says which version a table had for a statement.
+type Pin struct {
+	Name catalog.Name
+	Ref  table.Ref // branch and version
+}
+
+// run is one connection with everything that a statement on it needs: pinned
+// versions, origins of blob values, and why something failed.
+type run struct {
+	engine  *Engine
+	conn    *engine.Conn
+	session Session
+
+	ctx    context.Context // of scans and of blob functions
+	cancel context.CancelCauseFunc
+
+	// payload says that functions of the statement read blob values, so that
+	// scans hand over fewer rows at a time.
+	payload atomic.Bool
+
+	mu        sync.Mutex
+	snapshots map[pinKey]*table.Snapshot
+	pins      []Pin
+	relations map[string]*relation // by call, for the columns that a plan names
+	sources   map[sourceKey]uint32
+	failed    error
+}
+
+type pinKey struct {
+	name catalog.Name
+	ref  string
+}
+
+type sourceKey struct {
+	snapshot *table.Snapshot
+	object   string
+}
+
+// newRun opens a connection for a statement of a session.
+func (e *Engine) newRun(ctx context.Context, s Session) (*run, error) {
+	conn, err := e.db.Connect()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		engine: e, conn: conn, session: s,
+		snapshots: map[pinKey]*table.Snapshot{},
+		relations: map[string]*relation{}, sources: map[sourceKey]uint32{},
+	}
+	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.mu.Lock()
+	e.runs[conn.ID()] = r
+	e.mu.Unlock()
+	if err := conn.Exec(ctx, "USE "+engine.Quote(r.catalog())+"."+engine.Quote(r.schema())); err != nil {
+		r.close()
+		if strings.Contains(err.Error(), "No catalog + schema named") {
+			err = fault.New(fault.NotFound, "query: the session's schema %s.%s does not exist", r.catalog(), r.schema())
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *run) catalog() string {
+	if r.session.Catalog == "" {
+		return r.engine.cat.Catalogs()[0]
+	}
+	return r.session.Catalog
+}
+
+func (r *run) schema() string {
+	if r.session.Schema == "" {
+		return catalog.Main
+	}
+	return r.session.Schema
+}
+
+// errClosed is why what a closed run started stops.
+var errClosed = errors.New("query: the statement was closed")
+
+// close ends the run. Its results and prepared statements must be closed.
+func (r *run) close() {
+	r.cancel(errClosed)
+	r.engine.mu.Lock()
+	delete(r.engine.runs, r.conn.ID())
+	r.engine.mu.Unlock()
+	r.conn.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sources {
+		r.engine.registry.Remove(s)
+	}
+	r.sources = nil
+}
+
+// while makes scans and functions of the run end with ctx, until the returned
+// function is called.
+func (r *run) while(ctx context.Context) func() {
+	stop := context.AfterFunc(ctx, func() { r.cancel(context.Cause(ctx)) })
+	return func() { stop() }
+}
+
+// fail keeps the first failure of what the engine called.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
+// explain gives the failure behind an error of the engine: what a scan or a
+// function said with its kind, if that is what went wrong.
+func (r *run) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed != nil {
+		err = r.failed
+		r.failed = nil
+	}
+	return advise(err)
+}
+
+// advise adds what to write to errors about the types of blob columns.
+func advise(err error) error {
+	text := err.Error()
+	if fault.KindOf(err) == fault.Invalid && strings.Contains(text, reference.TypeName) && !strings.Contains(text, "blob_bytes(b)") {
+		return fault.New(fault.Invalid, "%w\n%s is a blob column: %s", err, reference.TypeName, engine.Advice)
+	}
+	return err
+}
+
+// snapshot pins a table's version: the same for the whole run.
+func (r *run) snapshot(name catalog.Name, ref table.Ref) (*table.Snapshot, error) {
+	if ref == (table.Ref{}) {
+		for _, p := range r.session.Pins {
+			if p.Name == name {
+				ref = p.Ref
+			}
+		}
+	}
+	key := pinKey{name, ref.String()}
+	r.mu.Lock()
+	known := r.snapshots[key]
+	r.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	t, err := r.engine.cat.Table(r.ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.At(r.ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.snapshots[key]; known != nil {
+		return known, nil
+	}
+	r.snapshots[key] = s
+	if ref == (table.Ref{}) || slices.ContainsFunc(r.session.Pins, func(p Pin) bool { return p.Name == name && p.Ref == ref }) {
+		r.pins = append(r.pins, Pin{name, s.Ref()})
+	}
+	return s, nil
+}
+
+// find turns a name as SQL writes it into a table: exactly that one, else the
+// only one that differs in the case of letters.
+func (r *run) find(text string) (catalog.Name, error) {
+	parsed, err := statement.ParseName(text)
+	if err != nil {
+		// A table whose name SQL would have to quote is meant all the same.
+		exact := catalog.Name{Catalog: r.catalog(), Schema: r.schema(), Table: text}
+		if _, lost := r.engine.cat.Table(r.ctx, exact); lost == nil {
+			return exact, nil
+		}
+		return catalog.Name{}, err
+	}
+	return r.resolve(parsed.Path())
+}
+
+func (r *run) resolve(path []string) (catalog.Name, error) {
+	var found []catalog.Name
+	for _, name := range r.candidates(path) {
+		names, err := r.engine.cat.Match(r.ctx, name)
+		if err != nil {
+			return name, err
+		}
+		for _, n := range names {
+			if n.Table == name.Table {
+				return n, nil
+			}
+		}
+		found = append(found, names...)
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		first := r.candidates(path)[0]
+		_, err := r.engine.cat.Table(r.ctx, first)
+		if err == nil {
+			return first, nil
+		}
+		return first, err
+	}
+	return found[0], ambiguous(path, found)
+}
+
+// ambiguous is the error for a name that means several tables.
+func ambiguous(path []string, found []catalog.Name) error {
+	var names []string
+	for _, n := range found {
+		names = append(names, n.String())
+	}
+	return fault.New(fault.Invalid, "query: %s may be %s, which differ only in case; write lance_scan('%s') with the exact name",
+		strings.Join(path, "."), strings.Join(names, " or "), engine.Quote(found[0].Table))
+}
+
+// candidates are the tables that a name of one to three parts can mean: two
+// parts are schema and table, or catalog and table of schema main.
+func (r *run) candidates(path []string) []catalog.Name {
+	switch len(path) {
+	case 1:
+		return []catalog.Name{{Catalog: r.catalog(), Schema: r.schema(), Table: path[0]}}
+	case 2:
+		return []catalog.Name{
+			{Catalog: r.catalog(), Schema: path[0], Table: path[1]},
+			{Catalog: path[0], Schema: catalog.Main, Table: path[1]},
+		}
+	}
+	return []catalog.Name{{Catalog: path[0], Schema: path[1], Table: path[2]}}
+}
+
+// numberer gives the source numbers for the values of one blob leaf in one data
+// file. Values that no data file owns have one number for the whole version, so
+// that equal references compare equal whatever fragment they are in.
+type numberer struct {
+	run      *run
+	snapshot *table.Snapshot
+	resolver *blob.Resolver
+	owner    *blob.Owner
+	file     *uint32
+	shared   *uint32
+	base     *uint32
+}
+
+func (n *numberer) of(kind blob.Kind) (uint32, error) {
+	switch kind {
+	case blob.External, blob.ManagedBase:
+		return n.number(&n.shared, "", &blob.Owner{Immutable: true}), nil
+	case blob.Managed:
+		if n.owner != nil {
+			return n.number(&n.base, "base "+n.owner.Base.String(), n.owner), nil
+		}
+	default:
+		if n.owner != nil {
+			return n.number(&n.file, "file "+n.owner.File.String(), n.owner), nil
+		}
+	}
+	return 0, fault.New(fault.Internal, "query: a blob value without a data file")
+}
+
+func (n *numberer) number(slot **uint32, object string, owner *blob.Owner) uint32 {
+	if *slot == nil {
+		number := n.run.source(n.snapshot, object, n.resolver, owner)
+		*slot = &number
+	}
+	return **slot
+}
+
+// source gives the number of an origin, the same for the same place.
+func (r *run) source(s *table.Snapshot, object string, resolver *blob.Resolver, owner *blob.Owner) uint32 {
+	key := sourceKey{s, object}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n, ok := r.sources[key]; ok {
+		return n
+	}
+	n := r.engine.registry.Add(&reference.Origin{Context: r.ctx, Resolver: resolver, Owner: owner, Fail: r.fail})
+	if r.sources != nil { // not closed meanwhile
+		r.sources[key] = n
+	}
+	return n
+}

@@ -1,0 +1,316 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/query/statement"
+	"github.com/flightblob/flightblob/schema"
+)
+
+// Param is a parameter of a statement.
+type Param struct {
+	Name string         // without $; the number of a positional one
+	Type arrow.DataType // null when the statement leaves it open
+}
+
+// Statement is a prepared statement. Its methods are for one goroutine at a
+// time; its results are independent of it.
+type Statement struct {
+	engine  *Engine
+	session Session
+	text    *statement.Statement
+	sql     string // what the engine runs: AT clauses are calls of lance_scan
+
+	first   *run // of Prepare, until it is used or closed
+	plan    *plan
+	params  []Param
+	binding []any
+	bound   bool
+}
+
+// plan is a statement as prepared on a run.
+type plan struct {
+	prepared *engine.Prepared
+	columns  []resultColumn // nil until the types are known
+	unknown  bool
+	pins     []Pin
+}
+
+// Prepare parses, checks and plans one statement: names, types, and what is done
+// with blob columns are known afterwards, and no data has been read. Tables are
+// those of this moment. Statements that change something are fault.Unsupported.
+func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statement, error) {
+	parsed, err := statement.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if !parsed.Kind.Reads() {
+		return nil, fault.New(fault.Unsupported, "%s is not served by this server: it only reads", parsed.Kind)
+	}
+	st := &Statement{engine: e, session: s, text: parsed}
+	if st.sql, err = rewriteAts(parsed); err != nil {
+		return nil, err
+	}
+	ctx, cancel := e.withTimeout(ctx)
+	defer cancel()
+	st.first, st.plan, err = st.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range st.plan.prepared.Params() {
+		st.params = append(st.params, Param{Name: p.Name, Type: paramType(p.Type)})
+	}
+	st.binding = make([]any, len(st.params))
+	return st, nil
+}
+
+// rewriteAts turns t AT (VERSION => 3) into lance_scan('t', version := 3).
+func rewriteAts(s *statement.Statement) (string, error) {
+	edits := make([]statement.Edit, 0, len(s.Ats))
+	for _, at := range s.Ats {
+		if at.Literal.Kind == 0 {
+			return "", fault.New(fault.Invalid, "query: AT (%s => …) takes a number or text, not an expression or parameter: %q", at.Unit, at.Value.Of(s.Text))
+		}
+		argument := "version"
+		value := at.Value.Of(s.Text)
+		if at.Unit == statement.AtTimestamp {
+			argument, value = "timestamp", "CAST("+value+" AS VARCHAR)"
+		}
+		edits = append(edits, at.Replace(s.Text, fmt.Sprintf("lance_scan(%s, %s := %s)", literal(at.Table.String()), argument, value)))
+	}
+	whole, err := statement.Rewrite(s.Text, edits...)
+	if err != nil || len(edits) > 0 {
+		return whole, err
+	}
+	return s.Span.Of(s.Text), nil
+}
+
+// prepare plans the statement on a new run.
+func (s *Statement) prepare(ctx context.Context) (*run, *plan, error) {
+	r, err := s.engine.newRun(ctx, s.session)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.while(ctx)()
+	p, err := s.on(ctx, r)
+	if err != nil {
+		r.close()
+		return nil, nil, err
+	}
+	return r, p, nil
+}
+
+func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
+	names, err := s.names(ctx, r)
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	p := &plan{}
+	if p.prepared, err = r.conn.Prepare(ctx, s.sql); err != nil {
+		return nil, r.missing(ctx, r.explain(ctx, err), names)
+	}
+	fail := func(err error) (*plan, error) {
+		p.prepared.Close()
+		return nil, r.explain(ctx, err)
+	}
+	columns := outputs{}
+	if s.text.Kind == statement.Select {
+		a, found, err := r.analyse(ctx, s.sql)
+		if err != nil {
+			return fail(err)
+		}
+		columns = found
+		r.payload.Store(a.payload)
+	}
+	for _, c := range p.prepared.Columns() {
+		p.unknown = p.unknown || c.Type.Unknown()
+	}
+	if !p.unknown {
+		raw, err := p.prepared.Schema()
+		if err != nil {
+			return fail(err)
+		}
+		if p.columns, err = resultColumns(raw, p.prepared.Columns(), columns); err != nil {
+			return fail(err)
+		}
+	}
+	r.mu.Lock()
+	p.pins = append([]Pin(nil), r.pins...)
+	r.mu.Unlock()
+	return p, nil
+}
+
+// names makes views for the tables that the statement names.
+func (s *Statement) names(ctx context.Context, r *run) ([][]string, error) {
+	kind, query := s.text.Kind, s.sql
+	if s.text.Explain != nil {
+		kind = s.text.Explain.Kind
+		query = s.mainText()
+	}
+	if kind == statement.Show {
+		return nil, s.engine.views.all(ctx, s.text.Show != nil && s.text.Show.All)
+	}
+	t, err := r.parse(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if t.catalog {
+		if err := s.engine.views.all(ctx, true); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range t.tables {
+		if err := s.engine.views.named(ctx, r, path); err != nil {
+			return nil, err
+		}
+	}
+	return t.tables, nil
+}
+
+// mainText is the statement behind EXPLAIN, rewritten as the whole is.
+func (s *Statement) mainText() string {
+	front := s.text.Text[s.text.Span.Start:s.text.Main.Start]
+	if len(s.text.Ats) > 0 {
+		front = s.text.Text[:s.text.Main.Start]
+	}
+	return strings.TrimRight(strings.TrimPrefix(s.sql, front), "; \t\r\n")
+}
+
+// Kind names the statement as SQL does.
+func (s *Statement) Kind() string { return s.text.Kind.String() }
+
+// IsUpdate says whether the protocol sends the statement as an update.
+func (s *Statement) IsUpdate() bool { return s.text.IsUpdate() }
+
+// Params lists the parameters in order.
+func (s *Statement) Params() []Param { return s.params }
+
+// Pins are the versions that the unpinned tables of the statement had when it
+// was prepared. A Session with them sees the same.
+func (s *Statement) Pins() []Pin { return s.plan.pins }
+
+// Known says whether the types of the result are known: parameters can leave
+// them open until values are bound.
+func (s *Statement) Known() bool { return !s.plan.unknown }
+
+// Schema is the schema of the result with blob columns in a face.
+func (s *Statement) Schema(view schema.View) (*arrow.Schema, error) {
+	if s.plan.unknown {
+		return nil, fault.New(fault.Invalid, "query: the types of the result depend on the types of the parameters; give them with a cast, as in ?::BIGINT")
+	}
+	return schemaOf(s.plan.columns, view)
+}
+
+// Bind sets all parameters from a row of a record, column by column; a record
+// whose columns have the names of the parameters is matched by name.
+func (s *Statement) Bind(rec arrow.RecordBatch, row int) error {
+	if int(rec.NumCols()) != len(s.params) {
+		return fault.New(fault.Invalid, "query: %d values for the %d parameters of the statement", rec.NumCols(), len(s.params))
+	}
+	if row < 0 || int64(row) >= rec.NumRows() {
+		return fault.New(fault.Invalid, "query: the parameters have no row %d", row)
+	}
+	for i, p := range s.params {
+		at := i
+		if found := rec.Schema().FieldIndices(p.Name); len(found) == 1 {
+			at = found[0]
+		}
+		v, err := paramValue(rec.Column(at), row)
+		if err != nil {
+			return fault.New(fault.Invalid, "query: parameter %s, row %d: %w", p.Name, row, err)
+		}
+		s.binding[i] = v
+	}
+	s.bound = true
+	return nil
+}
+
+// Close forgets the statement; results live on.
+func (s *Statement) Close() {
+	if s.first != nil {
+		s.plan.prepared.Close()
+		s.first.close()
+		s.first = nil
+	}
+}
+
+// QueryOptions say how a result is wanted.
+type QueryOptions struct {
+	// View is the face of blob columns.
+	View schema.View
+	// BatchBytes and MaxValue are as in materialize.Options.
+	BatchBytes int64
+	MaxValue   int64
+	// Map lends mapped bytes, as in materialize.Options.
+	Map bool
+	// AsPrepared reads the versions that Prepare saw. Otherwise the newest ones
+	// are read; when the result would then have other columns, that is
+	// fault.Precondition.
+	AsPrepared bool
+}
+
+// Query starts the statement. The result is computed while it is read and ends
+// with ctx.
+func (s *Statement) Query(ctx context.Context, o QueryOptions) (array.RecordReader, error) {
+	if len(s.params) > 0 && !s.bound {
+		return nil, fault.New(fault.Invalid, "query: the statement has %d parameters and no values are bound", len(s.params))
+	}
+	ctx, cancel := s.engine.withTimeout(ctx)
+	r, p, err := s.take(ctx, o.AsPrepared)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	res, err := s.start(ctx, r, p, o)
+	if err != nil {
+		p.prepared.Close()
+		r.close()
+		cancel()
+		return nil, err
+	}
+	out, err := res.faced(o)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return endingWith(out, cancel), nil
+}
+
+// take gives the run of Prepare once, else a new one.
+func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, error) {
+	if asPrepared && s.first != nil {
+		r := s.first
+		s.first = nil
+		return r, s.plan, nil
+	}
+	again := *s
+	if asPrepared {
+		again.session.Pins = s.plan.pins
+	}
+	r, p, err := again.prepare(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.plan.unknown && !p.unknown {
+		was, err := schemaOf(s.plan.columns, schema.Materialized)
+		if err == nil {
+			var is *arrow.Schema
+			if is, err = schemaOf(p.columns, schema.Materialized); err == nil && !is.Equal(was) {
+				err = fault.New(fault.Precondition, "query: a table of the statement has other columns than when it was prepared; prepare it again")
+			}
+		}
+		if err != nil {
+			p.prepared.Close()
+			r.close()
+			return nil, nil, err
+		}
+	}
+	return r, p, nil
+}

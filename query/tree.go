@@ -1,0 +1,135 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// tree is what a reading statement names, as the engine's parser sees it.
+type tree struct {
+	tables  [][]string // names of one to three parts, each once
+	catalog bool       // it lists tables or columns
+}
+
+// allowedTables are the table functions that statements may call. All others
+// are refused by name: many of them reach for files, settings or the engine's
+// insides.
+var allowedTables = []string{
+	"lance_scan", "lance_versions", "lance_tags", "lance_branches", "lance_fragments", "lance_files", "lance_blobs",
+	"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
+	"duckdb_columns", "duckdb_constraints", "duckdb_databases", "duckdb_functions", "duckdb_keywords", "duckdb_schemas",
+	"duckdb_tables", "duckdb_types", "duckdb_views", "pragma_table_info", "pragma_version", "pragma_database_list",
+	"pg_timezone_names", "icu_calendar_names",
+}
+
+// refusedFunctions are scalar functions that say where this server keeps things
+// or that run text.
+var refusedFunctions = []string{
+	"current_setting", "getenv", "getvariable", "query", "query_table", "json_execute_serialized_sql", "write_log", "parse_duckdb_log_message",
+}
+
+// listings are table functions and schemas that show what tables there are.
+var listings = []string{
+	"duckdb_columns", "duckdb_constraints", "duckdb_tables", "duckdb_views", "duckdb_schemas", "pragma_table_info",
+	"information_schema", "pg_catalog", "sqlite_master", "sqlite_schema", "sqlite_temp_master",
+}
+
+const treeSQL = "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)"
+
+// parse asks the engine's parser for the tree of a query. Text that is no query,
+// or several, is fault.Invalid.
+func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
+	text, err := r.conn.Text(ctx, treeSQL, sql)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error      bool   `json:"error"`
+		Message    string `json:"error_message"`
+		Statements []any  `json:"statements"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return nil, fault.New(fault.Internal, "query: the parser's answer: %w", err)
+	}
+	switch {
+	case answer.Error && strings.Contains(answer.Message, "Only SELECT statements"):
+		return nil, fault.New(fault.Invalid, "query: this is no query; the statement must be one that reads")
+	case answer.Error:
+		return nil, fault.New(fault.Invalid, "Parser Error: %s", answer.Message)
+	case len(answer.Statements) != 1:
+		return nil, fault.New(fault.Invalid, "query: %d statements; send one at a time", len(answer.Statements))
+	}
+	t := &tree{}
+	return t, t.walk(answer.Statements[0])
+}
+
+// walk collects names and refuses functions.
+func (t *tree) walk(v any) error {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if err := t.walk(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if err := t.node(v); err != nil {
+			return err
+		}
+		for _, e := range v {
+			if err := t.walk(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *tree) node(n map[string]any) error {
+	text := func(key string) string { s, _ := n[key].(string); return s }
+	switch text("type") {
+	case "BASE_TABLE":
+		if n["at_clause"] != nil {
+			return fault.New(fault.Invalid, "query: AT stands behind a table here; write lance_scan('%s', version := …)", text("table_name"))
+		}
+		t.add(text("catalog_name"), text("schema_name"), text("table_name"))
+	case "TABLE_FUNCTION":
+		f, _ := n["function"].(map[string]any)
+		name, _ := f["function_name"].(string)
+		name = strings.ToLower(name)
+		if !slices.Contains(allowedTables, name) {
+			return fault.New(fault.Invalid, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
+		}
+		t.catalog = t.catalog || slices.Contains(listings, name)
+	case "SHOW_REF":
+		switch text("show_type") {
+		case "SUMMARY":
+			return fault.New(fault.Invalid, "query: SUMMARIZE is not served; write the aggregates that you need")
+		case "SHOW_FROM", "SHOW_UNQUALIFIED":
+			t.catalog = true
+		}
+	case "FUNCTION":
+		if name := strings.ToLower(text("function_name")); slices.Contains(refusedFunctions, name) {
+			return fault.New(fault.Invalid, "query: the function %q is not served", name)
+		}
+	}
+	return nil
+}
+
+func (t *tree) add(parts ...string) {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	if len(parts) == 0 {
+		return
+	}
+	for _, p := range parts {
+		t.catalog = t.catalog || slices.Contains(listings, strings.ToLower(p)) || strings.HasPrefix(strings.ToLower(p), "duckdb_") ||
+			strings.HasPrefix(strings.ToLower(p), "pg_")
+	}
+	if !slices.ContainsFunc(t.tables, func(have []string) bool { return slices.Equal(have, parts) }) {
+		t.tables = append(t.tables, parts)
+	}
+}
