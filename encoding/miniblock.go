@@ -54,8 +54,8 @@ func (b *miniBlock) init(valueBuffers uint64) error {
 		return fault.Corruptf(-1, "encoding: %d value buffers a chunk, the encoding has %d", valueBuffers, codec.buffers())
 	}
 	b.valueBuf = codec.buffers()
-	if b.items > maxSequence {
-		return fault.New(fault.Unsupported, "encoding: a page of %d values", b.items)
+	if b.items > maxPageItems {
+		return fault.Corruptf(-1, "encoding: a page of %d values", b.items)
 	}
 	if lists := b.levels != nil && b.levels.lists > 0; lists != b.repIndex || lists != (b.rep != nil) {
 		return fault.Corruptf(-1, "encoding: repetition levels or index do not fit %d list layers", b.listLayers())
@@ -81,6 +81,10 @@ func (b *miniBlock) listLayers() int {
 	}
 	return b.levels.lists
 }
+
+// maxPageItems keeps value numbers far from overflow. A page of booleans has
+// hundreds of millions; only the chunks that are read take memory.
+const maxPageItems = 1 << 48
 
 // maxChunkValues is how many values a chunk may hold in next to no bytes, far
 // above what writers put into one.

@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -138,5 +139,44 @@ func TestDictionaryTypes(t *testing.T) {
 	}
 	if _, err := d.array(nil, 0); err == nil {
 		t.Error("indices that name nothing are taken where nothing is null")
+	}
+}
+
+// TestManyValuesInAPage: a page has as many values as its chunks say, however
+// many; a read takes those it wants.
+func TestManyValuesInAPage(t *testing.T) {
+	t.Parallel()
+	const chunks, each = 1 << 13, 1 << 15 // 2^28 booleans
+	chunk := slices.Concat([]byte{0, 0}, u32s(each/8), []byte{0, 0}, make([]byte, each/8))
+	chunk[8] = 0b101
+	var words []byte
+	for range chunks {
+		words = binary.LittleEndian.AppendUint32(words, uint32(len(chunk)/8-1)<<4|15)
+	}
+	desc, err := proto.Marshal(miniLayout(miniPage(flatCE(1), chunks*each)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := Page{Rows: chunks * each, Layout: desc, Buffers: []Extent{{0, uint64(len(words))}, {1 << 20, uint64(chunks * len(chunk))}}}
+	c, err := NewColumn(V2_2, leafPath(t, oneField("bool")), []Page{page}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := func(_ context.Context, extents []Extent) ([][]byte, func(), error) {
+		out := make([][]byte, len(extents))
+		for i, e := range extents {
+			out[i] = chunk
+			if e.Offset == 0 {
+				out[i] = words
+			}
+		}
+		return out, func() {}, nil
+	}
+	l, err := c.Read(t.Context(), fetch, []Range{{Start: (chunks - 1) * each, End: (chunks-1)*each + 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Values.String(); got != "[true false true false]" {
+		t.Errorf("got %s", got)
 	}
 }
