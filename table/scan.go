@@ -46,10 +46,10 @@ const (
 	MaxBatchRows      = 65536
 	DefaultBatchBytes = 4 << 20
 
-	firstBatchRows = 256 // the first batch is small, so that it comes early
-	growth         = 4   // a batch has at most this many times the rows of the one before
-	readers        = 4   // batches that are read ahead at the same time, memory permitting
-	readAhead      = 4   // read ahead, in batches of BatchBytes
+	firstBatchRows = 1024 // the first batch is small, so that it comes early
+	growth         = 8    // a batch has at most this many times the rows of the one before
+	readers        = 4    // batches that are read ahead at the same time, memory permitting
+	readAhead      = 4    // read ahead, in batches of BatchBytes
 )
 
 func (r ScanRequest) withDefaults() ScanRequest {

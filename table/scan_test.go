@@ -136,7 +136,7 @@ func TestBatchSizes(t *testing.T) {
 			for i := range big.Len() {
 				bytes += int64(len(big.Value(i)))
 			}
-			if batches == 0 && batch.NumRows() > 256 {
+			if batches == 0 && batch.NumRows() > 1024 {
 				t.Errorf("the first batch has %d rows", batch.NumRows())
 			}
 			if bytes > 2*target && batch.NumRows() > 1 {

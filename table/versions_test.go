@@ -129,7 +129,7 @@ func TestSizer(t *testing.T) {
 		t.Errorf("at first %d rows of %d bytes", rows, bytes)
 	}
 	s.observe(firstBatchRows, firstBatchRows*100)
-	for _, want := range []int{1024, 4096, 16384, DefaultBatchBytes / 100, DefaultBatchBytes / 100} {
+	for _, want := range []int{8192, DefaultBatchBytes / 100, DefaultBatchBytes / 100} {
 		rows, bytes := s.next()
 		if rows != want || bytes > DefaultBatchBytes || bytes < int64(rows)*100 && bytes != DefaultBatchBytes {
 			t.Errorf("%d rows of %d bytes, want %d rows", rows, bytes, want)
