@@ -32,6 +32,9 @@ const maxActionBody = 1 << 20
 
 // DoAction implements flight.FlightServer: a JSON object in, one out.
 func (s *Server) DoAction(a *flight.Action, stream flight.FlightService_DoActionServer) error {
+	if i := slices.IndexFunc(flightActions, func(have flightAction) bool { return have.name == a.GetType() }); i >= 0 {
+		return s.doFlightAction(&flightActions[i], a.Body, stream)
+	}
 	i := slices.IndexFunc(actions, func(have action) bool { return have.name == a.GetType() })
 	if i < 0 {
 		names := make([]string, len(actions))
@@ -56,6 +59,14 @@ func (s *Server) DoAction(a *flight.Action, stream flight.FlightService_DoAction
 
 // ListActions implements flight.FlightServer.
 func (s *Server) ListActions(_ *flight.Empty, stream flight.FlightService_ListActionsServer) error {
+	for _, a := range flightActions {
+		if a.refused != "" || a.engine && s.opts.Engine == nil {
+			continue
+		}
+		if err := stream.Send(&flight.ActionType{Type: a.name, Description: a.about}); err != nil {
+			return err
+		}
+	}
 	for _, a := range actions {
 		if err := stream.Send(&flight.ActionType{Type: a.name, Description: a.about}); err != nil {
 			return err

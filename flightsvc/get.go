@@ -23,7 +23,7 @@ func (s *Server) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 		return err
 	}
 	if r.ticket == nil {
-		return unserved(r.sql)
+		return s.sqlGet(stream.Context(), r.sql, stream)
 	}
 	return s.send(stream.Context(), r.ticket, stream, wire.Options{})
 }
@@ -48,7 +48,7 @@ func (s *Server) snapshot(ctx context.Context, t *Ticket) (*table.Snapshot, erro
 
 // send answers a ticket on a stream.
 func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, opts wire.Options) error {
-	set, err := settingsOf(ctx, t)
+	set, err := s.settings(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,17 @@ func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, 
 // open starts reading what a ticket asks for, with blobs in the chosen face.
 // The reader ends with ctx.
 func (s *Server) open(ctx context.Context, snap *table.Snapshot, t *Ticket, set settings) (array.RecordReader, error) {
-	if t.Ranges != nil {
+	switch {
+	case t.Ranges != nil:
 		return s.openRanges(ctx, snap, t, set)
+	case t.Filter != "":
+		return s.openFiltered(ctx, snap, t, set)
 	}
+	return s.openFrom(ctx, snap, t, set, int64(t.Offset))
+}
+
+// openFrom starts a scan whose first row has a number in the answer.
+func (s *Server) openFrom(ctx context.Context, snap *table.Snapshot, t *Ticket, set settings, first int64) (array.RecordReader, error) {
 	scan, err := snap.Scan(ctx, table.ScanRequest{
 		Columns: t.Columns, Offset: t.Offset, Limit: t.Limit, Rows: t.Rows,
 		BatchBytes: set.message,
@@ -93,7 +101,9 @@ func (s *Server) open(ctx context.Context, snap *table.Snapshot, t *Ticket, set 
 		return scan, nil
 	}
 	defer scan.Release()
-	return materialize.NewReader(ctx, scan, snap.Resolver(), s.materializing(t, set, out))
+	o := s.materializing(t, set, out)
+	o.FirstRow = first
+	return materialize.NewReader(ctx, scan, snap.Resolver(), o)
 }
 
 func (s *Server) materializing(t *Ticket, set settings, out *arrow.Schema) materialize.Options {

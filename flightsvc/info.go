@@ -15,33 +15,32 @@ import (
 	"github.com/flightblob/flightblob/table"
 )
 
-// GetFlightInfo implements flight.FlightServer: one endpoint whose ticket pins
-// the version, with the schema that its stream will have.
+// GetFlightInfo implements flight.FlightServer: endpoints whose tickets pin the
+// version, with the schema that their streams will have.
 func (s *Server) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	r, err := route(d)
 	if err != nil {
 		return nil, err
 	}
 	if r.ticket == nil {
-		return nil, unserved(r.sql)
+		return s.sqlInfo(ctx, r.sql, d)
 	}
 	a, err := s.announce(ctx, r.ticket)
 	if err != nil {
 		return nil, err
 	}
-	pinned, err := a.ticket.Append(nil)
+	endpoints, err := s.endpoints(a)
 	if err != nil {
 		return nil, err
 	}
 	return &flight.FlightInfo{
 		Schema:           serialize(a.schema),
 		FlightDescriptor: d,
-		// Without a location the client comes back to where it asked.
-		Endpoint:     []*flight.FlightEndpoint{{Ticket: &flight.Ticket{Ticket: pinned}}},
-		TotalRecords: a.rows,
-		TotalBytes:   a.bytes,
-		Ordered:      true,
-		AppMetadata:  versionMetadata(a.snapshot),
+		Endpoint:         endpoints,
+		TotalRecords:     a.rows,
+		TotalBytes:       a.bytes,
+		Ordered:          true,
+		AppMetadata:      versionMetadata(a.snapshot),
 	}, nil
 }
 
@@ -52,7 +51,7 @@ func (s *Server) GetSchema(ctx context.Context, d *flight.FlightDescriptor) (*fl
 		return nil, err
 	}
 	if r.ticket == nil {
-		return nil, unserved(r.sql)
+		return s.sqlSchema(ctx, r.sql)
 	}
 	a, err := s.announce(ctx, r.ticket)
 	if err != nil {
@@ -118,7 +117,7 @@ type announcement struct {
 }
 
 func (s *Server) announce(ctx context.Context, t *Ticket) (*announcement, error) {
-	set, err := settingsOf(ctx, t)
+	set, err := s.settings(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +132,9 @@ func (s *Server) announce(ctx context.Context, t *Ticket) (*announcement, error)
 	} else {
 		a.schema, err = scanSchema(ctx, snap, t, set)
 		a.rows = int64(rowsOf(snap, t))
+	}
+	if err == nil && t.Filter != "" {
+		a.rows, err = -1, s.checkFilter(ctx, snap, t)
 	}
 	if err != nil {
 		return nil, t.explain(snap, err)

@@ -11,8 +11,9 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
-// DoPut implements flight.FlightServer. This server only reads; what a client
-// sends is looked at far enough to answer in the right terms, and no further.
+// DoPut implements flight.FlightServer. This server only reads; it takes the
+// parameters of prepared statements, and what a client sends to write is looked
+// at far enough to answer in the right terms, and no further.
 func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -30,7 +31,7 @@ func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 		if err != nil {
 			return err
 		}
-		return unserved(r.sql)
+		return s.sqlPut(r.sql, first, stream)
 	}
 	return fault.New(fault.Unsupported, "DoPut: this server only reads; write the table with Lance's own tools, it is seen here at once")
 }
@@ -51,7 +52,7 @@ func (s *Server) DoExchange(stream flight.FlightService_DoExchangeServer) error 
 		return err
 	}
 	if r.ticket == nil {
-		return unserved(r.sql)
+		return misplaced("DoExchange", r.sql)
 	}
 	return s.send(stream.Context(), r.ticket, stream, wire.Options{})
 }

@@ -111,10 +111,10 @@ func TestHostileRequests(t *testing.T) {
 		}, codes.Unimplemented, "no SQL"},
 		{"SQL ticket", func(t *testing.T) error { _, _, err := h.get(t.Context(), sqlCommand(t)); return err }, codes.Unimplemented, "no SQL"},
 		{"no ticket", func(t *testing.T) error { _, _, err := h.get(t.Context(), ""); return err }, codes.InvalidArgument, "ticket"},
-		{"PollFlightInfo", func(t *testing.T) error {
-			_, err := h.client.PollFlightInfo(t.Context(), command(`{"table":"media"}`))
+		{"SQL in PollFlightInfo", func(t *testing.T) error {
+			_, err := h.client.PollFlightInfo(t.Context(), command(sqlCommand(t)))
 			return err
-		}, codes.Unimplemented, ""},
+		}, codes.Unimplemented, "no SQL"},
 		{"a ticket of an own kind with a forged profile", func(t *testing.T) error {
 			_, _, err := h.get(t.Context(), mintedPrefix+`{"table":"media","profile":"root"}`)
 			return err

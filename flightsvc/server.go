@@ -1,8 +1,12 @@
 package flightsvc
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
@@ -34,6 +38,27 @@ type Options struct {
 	ReceiveBytes int
 	// Authenticate decides who makes a call; nil lets everyone.
 	Authenticate Authenticate
+	// Principal names who makes a call, from the context that Authenticate gave.
+	// What one principal was given, tickets and handles, answers to no other.
+	Principal func(context.Context) string
+	// Engine runs SQL; nil leaves it out.
+	Engine Engine
+	// Version is the program's, for clients that ask.
+	Version string
+	// Lease is how long a statement's tickets are good, default one hour; it can
+	// be renewed.
+	Lease time.Duration
+	// PreparedIdle and SessionIdle are how long prepared statements and sessions
+	// stay when nobody uses them, default one hour.
+	PreparedIdle, SessionIdle time.Duration
+	// StatementTimeout ends streams of statements that take longer; 0 = never.
+	StatementTimeout time.Duration
+	// EndpointRows is the least number of rows in each endpoint of a plain scan
+	// that is given out in several, default 1 Mi; a scan of fewer than twice as
+	// many rows has one.
+	EndpointRows uint64
+	// MaxEndpoints is the most endpoints of one scan, default 16.
+	MaxEndpoints int
 	// Events reports what happens.
 	Events Events
 	// Log takes panics, failures of the server and, at debug level, all calls.
@@ -41,8 +66,8 @@ type Options struct {
 }
 
 // Server answers Arrow Flight requests over the tables of a catalog. It is
-// safe for concurrent use and owns no goroutine; each call's work ends with the
-// call's context.
+// safe for concurrent use. Each call's work ends with the call's context; only
+// statements that are polled run on between calls, until Close at the latest.
 type Server struct {
 	flight.BaseFlightServer
 
@@ -51,6 +76,16 @@ type Server struct {
 	log    *slog.Logger
 	redact redactor
 	health *health.Server
+
+	sessions *shelf[*session]
+	prepared *shelf[*prepared]
+	leases   *shelf[*lease]
+	spares   *shelf[Statement] // by lease
+	ahead    *shelf[*run]      // by lease
+	reading  sync.Map          // leases with running streams, by key
+	bound    atomic.Int64      // bytes of all parameters
+
+	background sync.WaitGroup // runs
 }
 
 // New makes a server over a catalog, which must outlive it.
@@ -67,6 +102,11 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	opts.Lease = cmp.Or(opts.Lease, defaultLease)
+	opts.PreparedIdle = cmp.Or(opts.PreparedIdle, defaultPreparedIdle)
+	opts.SessionIdle = cmp.Or(opts.SessionIdle, defaultSessionIdle)
+	opts.EndpointRows = cmp.Or(opts.EndpointRows, defaultEndpointRows)
+	opts.MaxEndpoints = cmp.Or(opts.MaxEndpoints, defaultMaxEndpoints)
 	var roots []string
 	for _, name := range cat.Catalogs() {
 		root, err := cat.Root(name)
@@ -75,11 +115,28 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 		}
 		roots = append(roots, root.String())
 	}
-	return &Server{
+	s := &Server{
 		cat: cat, opts: opts, log: opts.Log,
 		redact: newRedactor(roots),
 		health: health.NewServer(),
-	}, nil
+	}
+	s.sessions = newShelf[*session](opts.SessionIdle, maxSessions/10, maxSessions, nil)
+	s.prepared = newShelf(opts.PreparedIdle, maxPreparedOfOwner, maxPrepared, (*prepared).drop)
+	s.leases = newShelf(opts.Lease, maxLeasesOfOwner, maxLeases, s.dropLease)
+	s.spares = newShelf(spareTime, maxSparesOwner, maxSpares, s.closeStatement)
+	s.ahead = newShelf(runIdle, maxRunsOwner, maxRuns, (*run).Release)
+	return s, nil
+}
+
+// Close drops what is kept for clients and ends the statements that run for
+// them. Call it when the gRPC server has stopped, before the engine is closed.
+func (s *Server) Close() {
+	s.leases.close()
+	s.ahead.close()
+	s.spares.close()
+	s.prepared.close()
+	s.sessions.close()
+	s.background.Wait()
 }
 
 const (

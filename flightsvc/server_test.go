@@ -636,7 +636,7 @@ func TestActions(t *testing.T) {
 		}
 		names = append(names, a.Type)
 	}
-	if !slices.Equal(names, []string{"describe"}) {
+	if !slices.Equal(names, []string{"CancelFlightInfo", "RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession", "describe"}) {
 		t.Errorf("actions %v", names)
 	}
 	act := func(kind, body string) (map[string]any, error) {

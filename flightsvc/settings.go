@@ -56,29 +56,32 @@ type sources struct {
 	session map[string]string // session options by name
 }
 
-// settingsOf decides what holds for a request. A Flight session would be the
-// third source; there is none without SQL.
-func settingsOf(ctx context.Context, t *Ticket) (settings, error) {
+// settings decides what holds for a request.
+func (s *Server) settings(ctx context.Context, t *Ticket) (settings, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return settings{}, err
+	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	return sources{ticket: t, headers: md}.resolve()
+	return sources{ticket: t, headers: md, session: x.values()}.resolve()
 }
 
 // resolve is the one place that knows the order of precedence.
 func (src sources) resolve() (settings, error) {
 	var set settings
-	value, from := src.pick(src.ticket.Blobs, headerBlobs, "blobs")
+	value, from := src.pick(src.ticket.Blobs, headerBlobs, optionBlobs)
 	view, err := parseFace(from, value)
 	if err != nil {
 		return set, err
 	}
 	set.view = view
 
-	value, from = src.pick(src.ticket.Profile, headerProfile, "profile")
+	value, from = src.pick(src.ticket.Profile, headerProfile, optionProfile)
 	if set.bi, err = parseProfile(from, value); err != nil {
 		return set, err
 	}
 
-	message, err := src.bytes(src.ticket.BatchBytes, headerBatchBytes, "batch_bytes")
+	message, err := src.bytes(src.ticket.BatchBytes, headerBatchBytes, optionBatchBytes)
 	if err != nil {
 		return set, err
 	}
@@ -87,7 +90,7 @@ func (src sources) resolve() (settings, error) {
 		set.message = min(max(message, minMessage), maxMessage)
 	}
 
-	limit, err := src.bytes(src.ticket.MaxMessageBytes, headerMaxMessage, "max_message_bytes")
+	limit, err := src.bytes(src.ticket.MaxMessageBytes, headerMaxMessage, optionMaxMessage)
 	if err != nil {
 		return set, err
 	}

@@ -23,6 +23,7 @@ type Ticket struct {
 	Offset  uint64   // rows left out at the start
 	Limit   *uint64  // most rows to send, nil = all
 	Rows    []uint64 // positions in scan order; nil = not given
+	Filter  string   // a condition in SQL, "" = none; Offset and Limit count the rows that meet it
 	// Column and Ranges ask for byte ranges of one blob column instead.
 	Column string
 	Ranges []Range // nil = not given
@@ -55,7 +56,7 @@ const (
 const mintedPrefix = "\x00\x01"
 
 // ParseTicket reads a DoGet ticket, minted or hand-written. Errors are
-// fault.Invalid and name the key, fault.Unsupported for a filter.
+// fault.Invalid and name the key.
 func ParseTicket(b []byte) (*Ticket, error) {
 	if len(b) > maxTicketBytes {
 		return nil, fault.New(fault.Invalid, "ticket: %d bytes are more than the %d that are read", len(b), maxTicketBytes)
@@ -79,7 +80,7 @@ func (t *Ticket) Append(dst []byte) ([]byte, error) {
 		Catalog: t.Name.Catalog, Schema: t.Name.Schema, Table: t.Name.Table,
 		Columns: t.Columns, Blobs: t.Blobs, Tag: t.Ref.Tag, Branch: t.Ref.Branch,
 		Limit: t.Limit, Offset: t.Offset, Column: t.Column,
-		BatchBytes: t.BatchBytes, MaxMessageBytes: t.MaxMessageBytes, Profile: t.Profile,
+		Filter: t.Filter, BatchBytes: t.BatchBytes, MaxMessageBytes: t.MaxMessageBytes, Profile: t.Profile,
 		Version: t.Ref.Version, Committed: t.Committed,
 	}
 	if t.Rows != nil {
@@ -120,6 +121,7 @@ type ticketJSON struct {
 	Limit           *uint64      `json:"limit,omitempty"`
 	Offset          uint64       `json:"offset,omitempty"`
 	Rows            *[]uint64    `json:"rows,omitempty"`
+	Filter          string       `json:"filter,omitempty"`
 	Column          string       `json:"column,omitempty"`
 	Ranges          *[][3]uint64 `json:"ranges,omitempty"`
 	BatchBytes      int64        `json:"batch_bytes,omitempty"`
@@ -137,10 +139,7 @@ func parseRequest(b []byte, minted bool) (*Ticket, error) {
 	t := &Ticket{}
 	o.name(&t.Name)
 	o.ref(&t.Ref)
-	if o.has("filter") {
-		return nil, fault.New(fault.Unsupported, "ticket: filter is not available without SQL; "+
-			"read the columns it needs, then fetch the rows that match by position with rows")
-	}
+	o.string("filter", &t.Filter)
 	o.strings("columns", &t.Columns)
 	o.string("blobs", &t.Blobs)
 	o.uint("offset", &t.Offset)
@@ -157,9 +156,9 @@ func parseRequest(b []byte, minted bool) (*Ticket, error) {
 		o.decode("committed", "a whole number", &t.Committed)
 		o.string("profile", &t.Profile)
 	}
-	o.exclude("rows", "limit", "offset")
+	o.exclude("rows", "filter", "limit", "offset")
 	o.together("column", "ranges")
-	o.exclude("ranges", "columns", "blobs", "rows", "limit", "offset")
+	o.exclude("ranges", "columns", "blobs", "rows", "filter", "limit", "offset")
 	if err := o.finish(); err != nil {
 		return nil, err
 	}

@@ -142,9 +142,8 @@ func TestParseTicketRefuses(t *testing.T) {
 			t.Errorf("%s: %v; want it to say %q", tc.json, err, tc.names)
 		}
 	}
-	_, err := ParseTicket([]byte(`{"table":"t","filter":"id > 3"}`))
-	if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "filter") {
-		t.Errorf("filter: %v", err)
+	if _, err := ParseTicket([]byte(`{"table":"t","filter":"id > 3","rows":[1]}`)); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "filter") {
+		t.Errorf("filter beside rows: %v", err)
 	}
 	if _, err := ParseTicket([]byte(`{"table":"` + strings.Repeat("x", maxTicketBytes) + `"}`)); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("oversized ticket: %v", err)

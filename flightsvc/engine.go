@@ -1,0 +1,88 @@
+package flightsvc
+
+import (
+	"context"
+	"iter"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
+)
+
+// Engine runs SQL. Its methods may be called from any goroutine; errors are
+// those of package fault and name what is wrong with the text.
+type Engine interface {
+	// Prepare reads and binds the one statement of a text. The newest version
+	// of every table that the text does not pin is pinned here. A text without
+	// a statement, or with several, is fault.Invalid.
+	Prepare(ctx context.Context, ns Namespace, sql string) (Statement, error)
+	// TableSchema is the schema of SELECT * FROM the table, in a face.
+	TableSchema(snap *table.Snapshot, view schema.View) (*arrow.Schema, error)
+	// Filter reads and binds a WHERE condition over the columns of a snapshot.
+	Filter(ctx context.Context, snap *table.Snapshot, condition string) (Filter, error)
+}
+
+// Namespace is where names without catalog or schema are looked up.
+type Namespace struct{ Catalog, Schema string }
+
+// Statement is a statement bound to the versions that it reads. It is for one
+// goroutine at a time, but for Again.
+type Statement interface {
+	// Kind is the statement's first words in capitals, such as "SELECT" or
+	// "CREATE TABLE".
+	Kind() string
+	// IsUpdate says that the statement changes something and answers a count of
+	// rows instead of rows.
+	IsUpdate() bool
+	// Params describes the parameters by position; nil when there are none.
+	// Those whose type is open until they are bound are utf8.
+	Params() *arrow.Schema
+	// Schema is exactly that of Query's batches when the parameters have the
+	// types of params, which is nil when nothing is bound. It is nil for
+	// statements that answer no rows.
+	Schema(view schema.View, params *arrow.Schema) (*arrow.Schema, error)
+	// Query starts the statement with one row of params, which has a column for
+	// each parameter and is nil when there are none. Dictionaries and views
+	// among them are plain already. The reader ends with ctx; the statement is
+	// free again when it is released.
+	Query(ctx context.Context, params arrow.RecordBatch, row int, o QueryOptions) (array.RecordReader, error)
+	// PlainScan says that the result is columns of one version of a table, in
+	// scan order and under their own names, and nothing else.
+	PlainScan() (PlainScan, bool)
+	// Again prepares the same text over the same versions as a statement of its
+	// own. It may be called while the statement is in use and after Close.
+	Again(ctx context.Context) (Statement, error)
+	// Close forgets the statement; its readers must be released before.
+	Close() error
+}
+
+// QueryOptions say how a result is wanted.
+type QueryOptions struct {
+	// View is the face of blob columns.
+	View schema.View
+	// Materialize has the budget, sizes and limits to read blob values with, and
+	// the position that the first row of the result has in the stream. Its View
+	// is the same; its Schema is nil.
+	Materialize materialize.Options
+	Mem         memory.Allocator
+}
+
+// PlainScan is a query that needs no engine to run.
+type PlainScan struct {
+	Snapshot *table.Snapshot
+	Columns  []string // nil = all
+}
+
+// Filter is a condition bound to a snapshot. It is for one goroutine at a time.
+type Filter interface {
+	// Positions yields the positions in scan order of the rows that meet the
+	// condition, ascending, in lists that hold until the next one. After an
+	// error there are no more.
+	Positions(ctx context.Context) iter.Seq2[[]uint64, error]
+	// Close forgets the filter.
+	Close() error
+}

@@ -1,0 +1,312 @@
+package flightsvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// A lease is a query that a client was promised: GetFlightInfo and
+// PollFlightInfo give tickets to it, and until they expire each may be read,
+// also several times and from other connections, always over the versions that
+// were pinned when the promise was made. It holds text and pins; prepared
+// statements that wait for their reader are kept apart, and only a few.
+type lease struct {
+	key       string
+	principal string
+	query     *query
+
+	mu        sync.Mutex
+	cancelled bool
+	readers   map[*reading]struct{}
+}
+
+// reading is a stream of a lease under way.
+type reading struct {
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+}
+
+// Bounds of leases.
+const (
+	defaultLease     = time.Hour
+	maxLeasesOfOwner = 1000
+	maxLeases        = 20_000
+	// Prepared statements hold memory of the engine, so few wait, and not long.
+	spareTime      = 30 * time.Second
+	maxSparesOwner = 16
+	maxSpares      = 64
+)
+
+// errNoLease is for tickets that no lease answers to.
+var errNoLease = fault.New(fault.NotFound, "ticket: no such statement, or its ticket has expired; "+
+	"ask GetFlightInfo again, and renew tickets with RenewFlightEndpoint before they expire")
+
+// errCancelled is what streams end with after CancelFlightInfo.
+var errCancelled = fmt.Errorf("statement: cancelled by its client: %w", context.Canceled)
+
+// lend makes a lease of a planned query, whose prepared statement waits for the
+// first reader unless the query needs none.
+func (s *Server) lend(c caller, q *query) (*lease, time.Time) {
+	l := &lease{key: newKey(), principal: c.principal, query: q, readers: map[*reading]struct{}{}}
+	until := s.leases.put(l.key, c.owner(), l)
+	if q.plain == nil {
+		s.spares.put(l.key, c.owner(), q.statement)
+	} else {
+		s.closeStatement(q.statement)
+	}
+	return l, until
+}
+
+// dropLease ends what a lease still holds; its readers go on.
+func (s *Server) dropLease(l *lease) {
+	if st, ok := s.spares.take(l.key); ok {
+		s.closeStatement(st)
+	}
+	if r, ok := s.ahead.take(l.key); ok {
+		r.Release()
+	}
+	l.query.params.release()
+}
+
+func (s *Server) closeStatement(st Statement) {
+	if err := st.Close(); err != nil {
+		s.log.Warn("closing a statement", "error", s.redact.text(err.Error()))
+	}
+}
+
+// ticket names one part of a lease.
+func (l *lease) ticket(part int) []byte {
+	if len(l.query.parts) == 1 {
+		return []byte(l.key)
+	}
+	return []byte(l.key + "." + strconv.Itoa(part))
+}
+
+// leaseOf finds the lease and the part that a statement ticket names. Another
+// principal's is not found.
+func (s *Server) leaseOf(ctx context.Context, handle []byte) (*lease, int, time.Time, error) {
+	key, number, _ := strings.Cut(string(handle), ".")
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, 0, time.Time{}, err
+	}
+	l, until, ok := s.leases.get(key, false)
+	if !ok || l.principal != c.principal {
+		return nil, 0, time.Time{}, errNoLease
+	}
+	part := 0
+	if number != "" {
+		if part, err = strconv.Atoi(number); err != nil || part < 0 || part >= len(l.query.parts) {
+			return nil, 0, time.Time{}, fault.New(fault.Invalid, "ticket: the statement has %d endpoints, none is %s", len(l.query.parts), quote(number))
+		}
+	}
+	return l, part, until, nil
+}
+
+// enter registers a reader. The context it gives ends with the call's, with
+// CancelFlightInfo and with the time that a statement may take.
+func (s *Server) enter(ctx context.Context, l *lease) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := &reading{cancel: cancel, ended: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancelled {
+		cancel(nil)
+		return nil, nil, errCancelled
+	}
+	if !l.query.params.retain() {
+		cancel(nil)
+		return nil, nil, errNoLease
+	}
+	l.readers[r] = struct{}{}
+	s.reading.Store(l.key, l)
+	stop := func() {}
+	if limit := s.opts.StatementTimeout; limit > 0 {
+		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("statement: over the server's time limit of %s: %w", limit, context.DeadlineExceeded))
+	}
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		l.mu.Lock()
+		delete(l.readers, r)
+		if len(l.readers) == 0 {
+			s.reading.Delete(l.key)
+		}
+		l.mu.Unlock()
+		l.query.params.release()
+		close(r.ended)
+	}, nil
+}
+
+// because puts the reason why a context ended in the place of what came of it.
+func because(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errCancelled) || cause != ctx.Err() && errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return err
+}
+
+// cancelWait is how long CancelFlightInfo waits for streams to end before it
+// answers that they are about to.
+const cancelWait = 2 * time.Second
+
+// cancel stops all readers of a lease and refuses new ones.
+func (s *Server) cancel(ctx context.Context, l *lease) flight.CancelStatus {
+	l.mu.Lock()
+	l.cancelled = true
+	var waits []chan struct{}
+	for r := range l.readers {
+		r.cancel(errCancelled)
+		waits = append(waits, r.ended)
+	}
+	l.mu.Unlock()
+	if r, ok := s.ahead.take(l.key); ok {
+		r.Release()
+	}
+	if st, ok := s.spares.take(l.key); ok {
+		s.closeStatement(st)
+	}
+	timeout := time.NewTimer(cancelWait)
+	defer timeout.Stop()
+	for _, ended := range waits {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return flight.CancelStatusCancelling
+		case <-timeout.C:
+			return flight.CancelStatusCancelling
+		}
+	}
+	return flight.CancelStatusCancelled
+}
+
+// cancelInfo implements CancelFlightInfo for the endpoints of an info. Reads of
+// tables by path or JSON are bound to no statement and end with their stream.
+func (s *Server) cancelInfo(ctx context.Context, info *flight.FlightInfo) (flight.CancelStatus, error) {
+	if len(info.GetEndpoint()) == 0 {
+		return 0, fault.New(fault.Invalid, "CancelFlightInfo: the info has no endpoint")
+	}
+	found := map[*lease]bool{}
+	for _, e := range info.Endpoint {
+		r, err := routeTicket(e.GetTicket())
+		if err != nil {
+			return 0, err
+		}
+		if r.sql == nil {
+			continue
+		}
+		handle, ok, err := statementHandle(r.sql)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			continue
+		}
+		l, _, _, err := s.leaseOf(ctx, handle)
+		if err != nil {
+			key, _, _ := strings.Cut(string(handle), ".")
+			active, ok := s.reading.Load(key)
+			if c, cerr := s.callerOf(ctx); !ok || cerr != nil || active.(*lease).principal != c.principal {
+				return 0, err
+			}
+			l = active.(*lease)
+		}
+		found[l] = true
+	}
+	if len(found) == 0 {
+		return flight.CancelStatusNotCancellable, nil
+	}
+	result := flight.CancelStatusCancelled
+	for l := range found {
+		if s.cancel(ctx, l) != flight.CancelStatusCancelled {
+			result = flight.CancelStatusCancelling
+		}
+	}
+	return result, nil
+}
+
+// renew implements RenewFlightEndpoint: the ticket stays, its end moves. Tickets
+// that do not expire come back as they are.
+func (s *Server) renew(ctx context.Context, e *flight.FlightEndpoint) (*flight.FlightEndpoint, error) {
+	if len(e.GetTicket().GetTicket()) == 0 {
+		return nil, fault.New(fault.Invalid, "RenewFlightEndpoint: the endpoint has no ticket")
+	}
+	r, err := routeTicket(e.Ticket)
+	if err != nil {
+		return nil, err
+	}
+	if r.sql == nil {
+		return e, nil
+	}
+	handle, ok, err := statementHandle(r.sql)
+	if err != nil || !ok {
+		return e, err
+	}
+	l, _, _, err := s.leaseOf(ctx, handle)
+	if err != nil {
+		return nil, err
+	}
+	_, until, ok := s.leases.get(l.key, true)
+	if !ok {
+		return nil, errNoLease
+	}
+	return &flight.FlightEndpoint{Ticket: e.Ticket, Location: e.Location, AppMetadata: e.AppMetadata, ExpirationTime: timestamppb.New(until)}, nil
+}
+
+// acquire gives a statement to read a lease with: the one that waits, else a
+// new one over the same versions.
+func (s *Server) acquire(ctx context.Context, l *lease) (Statement, error) {
+	if st, ok := s.spares.take(l.key); ok {
+		return st, nil
+	}
+	return l.query.statement.Again(ctx)
+}
+
+// info is what a lease's client is told.
+func (l *lease) info(d *flight.FlightDescriptor, until time.Time, rows, bytes int64) (*flight.FlightInfo, error) {
+	info := &flight.FlightInfo{
+		Schema: serialize(l.query.schema), FlightDescriptor: d,
+		TotalRecords: rows, TotalBytes: bytes, Ordered: true,
+	}
+	for i := range l.query.parts {
+		ticket, err := statementTicket(l.ticket(i))
+		if err != nil {
+			return nil, err
+		}
+		info.Endpoint = append(info.Endpoint, &flight.FlightEndpoint{
+			Ticket: &flight.Ticket{Ticket: ticket}, ExpirationTime: timestamppb.New(until),
+		})
+	}
+	return info, nil
+}
+
+// agrees says that a stream has the schema that was announced, schema metadata
+// aside.
+func agrees(announced, streamed *arrow.Schema) error {
+	if announced.NumFields() == streamed.NumFields() {
+		same := true
+		for i, f := range announced.Fields() {
+			g := streamed.Field(i)
+			same = same && f.Name == g.Name && f.Nullable == g.Nullable && arrow.TypeEqual(f.Type, g.Type)
+		}
+		if same {
+			return nil
+		}
+	}
+	return fault.New(fault.Internal, "statement: its result has other columns than were announced:\n%s\ninstead of\n%s", streamed, announced)
+}

@@ -1,0 +1,255 @@
+package flightsvc
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/status"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// Bounds of bound parameters, in bytes of Arrow data.
+const (
+	maxBound    = 64 << 20  // of one statement
+	maxBoundAll = 256 << 20 // of all statements and leases together
+)
+
+// bound is the parameters of a statement: rows to run it with, one after the
+// other. Prepared statement and leases share it; nil stands for none.
+type bound struct {
+	batches []arrow.RecordBatch
+	schema  *arrow.Schema
+	size    int64
+	refs    atomic.Int64
+	gauge   *atomic.Int64 // of the server
+}
+
+// errUnbound is for parameters that were replaced while they were looked at.
+var errUnbound = fault.New(fault.Conflict, "statement: its parameters were bound anew meanwhile; run it again")
+
+// retain keeps the parameters for one more user; false when the last one is
+// gone already.
+func (b *bound) retain() bool {
+	if b == nil {
+		return true
+	}
+	for {
+		n := b.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if b.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (b *bound) release() {
+	if b != nil && b.refs.Add(-1) == 0 {
+		b.gauge.Add(-b.size)
+		for _, batch := range b.batches {
+			batch.Release()
+		}
+	}
+}
+
+func (b *bound) schemaOf() *arrow.Schema {
+	if b == nil {
+		return nil
+	}
+	return b.schema
+}
+
+// fits checks the number of parameters, which are matched by position.
+func (b *bound) fits(params *arrow.Schema) error {
+	want, have := 0, 0
+	if params != nil {
+		want = params.NumFields()
+	}
+	if b != nil {
+		have = b.schema.NumFields()
+	}
+	switch {
+	case want == have:
+		return nil
+	case have == 0:
+		return fault.New(fault.Invalid, "statement: it has %d parameters, and none is bound", want)
+	}
+	return fault.New(fault.Invalid, "statement: it has %d parameters, %d are bound", want, have)
+}
+
+// atRow says which of several rows of parameters an error is about.
+func (b *bound) atRow(batch, row int, err error) error {
+	if b == nil {
+		return err
+	}
+	at, all := int64(row), int64(0)
+	for i, have := range b.batches {
+		if i < batch {
+			at += have.NumRows()
+		}
+		all += have.NumRows()
+	}
+	if all < 2 {
+		return err
+	}
+	return fmt.Errorf("row %d of the parameters: %w", at, err)
+}
+
+// readParams reads parameters from a stream. Nothing is bound when there are no
+// columns: nil. Dictionaries and views become plain.
+func (s *Server) readParams(stream flight.DataStreamReader) (b *bound, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.New(fault.Invalid, "parameters: the record batches are damaged")
+		}
+		if err != nil {
+			b.release()
+			b = nil
+		}
+	}()
+	r, err := flight.NewRecordReader(stream, ipc.WithAllocator(memory.NewGoAllocator()))
+	if err != nil {
+		return nil, notReadable(err)
+	}
+	defer r.Release()
+	b = &bound{schema: plainSchema(r.Schema()), gauge: &s.bound}
+	b.refs.Store(1)
+	for r.Next() {
+		plain, err := plainBatch(r.RecordBatch(), b.schema)
+		if err != nil {
+			return b, err
+		}
+		b.batches = append(b.batches, plain)
+		if err := b.add(plain); err != nil {
+			return b, err
+		}
+	}
+	if err := r.Err(); err != nil {
+		return b, notReadable(err)
+	}
+	if b.schema.NumFields() == 0 {
+		b.release()
+		return nil, nil
+	}
+	return b, nil
+}
+
+// add counts a batch and checks it.
+func (b *bound) add(batch arrow.RecordBatch) error {
+	n := encodedBatch(batch, 0, batch.NumRows())
+	b.size += n
+	all := b.gauge.Add(n)
+	switch {
+	case b.size > maxBound:
+		return fault.New(fault.Exhausted, "parameters: more than %d bytes; bind fewer rows at a time", maxBound)
+	case all > maxBoundAll:
+		return fault.New(fault.Exhausted, "parameters: all clients together hold more than %d bytes; close statements that are done", maxBoundAll)
+	}
+	for i, c := range batch.Columns() {
+		if err := intact(c); err != nil {
+			return fault.New(fault.Invalid, "parameters: column %d is damaged: %v", i, err)
+		}
+	}
+	return nil
+}
+
+// intact checks what could lead out of an array's bounds.
+func intact(a arrow.Array) error {
+	if v, ok := a.(interface{ ValidateFull() error }); ok {
+		if err := v.ValidateFull(); err != nil {
+			return err
+		}
+	}
+	switch a := a.(type) {
+	case array.ListLike:
+		last := int64(0)
+		for i := range a.Len() {
+			start, end := a.ValueOffsets(i)
+			if start < last || end < start || end > int64(a.ListValues().Len()) {
+				return fmt.Errorf("list %d covers values %d to %d of %d", i, start, end, a.ListValues().Len())
+			}
+			last = start
+		}
+		return intact(a.ListValues())
+	case *array.Struct:
+		for i := range a.NumField() {
+			if err := intact(a.Field(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// notReadable classes errors of reading record batches: a stream that broke
+// keeps its own.
+func notReadable(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return fault.New(fault.Invalid, "parameters: the stream holds no readable record batches: %v", err)
+}
+
+// plainSchema gives dictionary and view columns, at any depth, the type of
+// their values, as SQL shows them.
+func plainSchema(s *arrow.Schema) *arrow.Schema {
+	fields := make([]arrow.Field, s.NumFields())
+	for i, f := range s.Fields() {
+		fields[i] = plainField(f)
+	}
+	m := s.Metadata()
+	return arrow.NewSchema(fields, &m)
+}
+
+func plainField(f arrow.Field) arrow.Field {
+	f.Type = plainType(f.Type)
+	return f
+}
+
+func plainType(t arrow.DataType) arrow.DataType {
+	switch t := t.(type) {
+	case *arrow.StringViewType:
+		return arrow.BinaryTypes.String
+	case *arrow.BinaryViewType:
+		return arrow.BinaryTypes.Binary
+	case *arrow.DictionaryType:
+		return plainType(t.ValueType)
+	}
+	return withChildren(t, plainField)
+}
+
+// withChildren is a nested type with each child field changed; other types stay.
+func withChildren(t arrow.DataType, change func(arrow.Field) arrow.Field) arrow.DataType {
+	switch t := t.(type) {
+	case *arrow.StructType:
+		fields := make([]arrow.Field, t.NumFields())
+		for i, f := range t.Fields() {
+			fields[i] = change(f)
+		}
+		return arrow.StructOf(fields...)
+	case *arrow.MapType:
+		m := arrow.MapOfFields(change(t.KeyField()), change(t.ItemField()))
+		m.KeysSorted = t.KeysSorted
+		return m
+	case *arrow.ListType:
+		return arrow.ListOfField(change(t.ElemField()))
+	case *arrow.LargeListType:
+		return arrow.LargeListOfField(change(t.ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.FixedSizeListOfField(t.Len(), change(t.ElemField()))
+	}
+	return t
+}
+
+// plainBatch converts a batch to a schema of plainSchema. The caller releases
+// the result.
+func plainBatch(b arrow.RecordBatch, to *arrow.Schema) (arrow.RecordBatch, error) {
+	return biBatch(b, to, memory.DefaultAllocator)
+}

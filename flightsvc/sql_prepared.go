@@ -1,0 +1,249 @@
+package flightsvc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// A prepared statement is kept as text. Each execution prepares it anew and so
+// sees the newest versions; what was promised about its result holds all the
+// same, or the execution is refused. A handle therefore holds nothing of the
+// engine, and many may be left open.
+type prepared struct {
+	principal string
+	session   string // the key of the session that it was made in, "" for none
+	text      string
+	namespace Namespace
+	kind      string
+	isUpdate  bool
+	params    *arrow.Schema // nil = none
+	promised  *arrow.Schema // of the result, as sent; nil = none
+	set       settings      // that it was promised in
+
+	mu    sync.Mutex
+	bound *bound
+}
+
+// Bounds of prepared statements.
+const (
+	defaultPreparedIdle = time.Hour
+	maxPreparedOfOwner  = 2000
+	maxPrepared         = 20_000
+)
+
+func (p *prepared) drop() {
+	p.mu.Lock()
+	b := p.bound
+	p.bound = nil
+	p.mu.Unlock()
+	b.release()
+}
+
+// createPrepared implements CreatePreparedStatement.
+func (s *Server) createPrepared(ctx context.Context, m *flightpb.ActionCreatePreparedStatementRequest) (*flightpb.ActionCreatePreparedStatementResult, error) {
+	if err := noTransaction(m.TransactionId); err != nil {
+		return nil, err
+	}
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set, err := s.settings(ctx, &Ticket{})
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{principal: c.principal, session: c.key, text: m.Query, set: set}
+	p.namespace = s.namespaceOf(s.sessionOf(c))
+	st, err := s.prepare(ctx, p.namespace, m.Query)
+	if err != nil {
+		return nil, err
+	}
+	defer s.closeStatement(st)
+	p.kind, p.isUpdate, p.params = st.Kind(), st.IsUpdate(), st.Params()
+	// Whether it changes something is always said: without, clients send what
+	// does down the path of queries.
+	result := &flightpb.ActionCreatePreparedStatementResult{IsUpdate: proto.Bool(p.isUpdate)}
+	if !p.isUpdate {
+		if p.promised, err = answers(st, set, nil); err != nil {
+			return nil, err
+		}
+		result.DatasetSchema = serialize(p.promised)
+	}
+	if p.params != nil && p.params.NumFields() > 0 {
+		result.ParameterSchema = serialize(p.params)
+	}
+	key := newKey()
+	s.prepared.put(key, c.owner(), p)
+	result.PreparedStatementHandle = []byte(key)
+	return result, nil
+}
+
+// preparedOf finds a prepared statement of the caller; others' are not found.
+// A statement made in a session stays in it.
+func (s *Server) preparedOf(ctx context.Context, handle []byte) (*prepared, caller, error) {
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, c, err
+	}
+	p, _, ok := s.prepared.get(string(handle), true)
+	if !ok || p.principal != c.principal || p.session != "" && p.session != c.key {
+		return nil, c, fault.New(fault.NotFound, "prepared statement: there is none of this handle; it was closed, its session was, or it was not used for long. Prepare it again")
+	}
+	return p, c, nil
+}
+
+// closePrepared implements ClosePreparedStatement. Results under way go on.
+func (s *Server) closePrepared(ctx context.Context, m *flightpb.ActionClosePreparedStatementRequest) error {
+	if _, _, err := s.preparedOf(ctx, m.PreparedStatementHandle); err != nil {
+		return err
+	}
+	if p, ok := s.prepared.take(string(m.PreparedStatementHandle)); ok {
+		p.drop()
+	}
+	return nil
+}
+
+// planPrepared prepares the statement anew, with what is bound to it.
+func (s *Server) planPrepared(ctx context.Context, p *prepared) (*query, error) {
+	set, err := s.settings(ctx, &Ticket{})
+	if err != nil {
+		return nil, err
+	}
+	if p.isUpdate {
+		return nil, readOnly(p.kind)
+	}
+	p.mu.Lock()
+	b := p.bound
+	if !b.retain() {
+		b = nil
+	}
+	p.mu.Unlock()
+	defer b.release()
+	st, err := s.prepare(ctx, p.namespace, p.text)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.plan(ctx, st, set, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.keeps(q); err != nil {
+		s.closeStatement(q.statement)
+		q.params.release()
+		return nil, err
+	}
+	return q, nil
+}
+
+// keeps checks that a result is the promised one. Some clients read it by the
+// promise and would take one column's values for another's. Parameters of other
+// types than were described, and another face, change it by the client's will.
+func (p *prepared) keeps(q *query) error {
+	if q.view != p.set.view || q.bi != p.set.bi {
+		return nil
+	}
+	if q.params != nil && (p.params == nil || agrees(p.params, q.params.schema) != nil) {
+		return nil
+	}
+	if agrees(p.promised, q.schema) != nil {
+		return fault.New(fault.Precondition, "prepared statement: its result has changed since it was prepared, from\n%s\nto\n%s\nPrepare it again",
+			p.promised, q.schema)
+	}
+	return nil
+}
+
+func (s *Server) preparedInfo(ctx context.Context, m *flightpb.CommandPreparedStatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	p, c, err := s.preparedOf(ctx, m.PreparedStatementHandle)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.planPrepared(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	l, until := s.lend(c, q)
+	return l.info(d, until, q.rows(), -1)
+}
+
+// preparedSchema answers what was promised.
+func (s *Server) preparedSchema(ctx context.Context, m *flightpb.CommandPreparedStatementQuery) (*flight.SchemaResult, error) {
+	p, _, err := s.preparedOf(ctx, m.PreparedStatementHandle)
+	if err != nil {
+		return nil, err
+	}
+	if p.isUpdate {
+		return nil, fault.New(fault.Invalid, "%s: answers no rows and has no schema", p.kind)
+	}
+	return &flight.SchemaResult{Schema: serialize(p.promised)}, nil
+}
+
+// preparedGet runs a prepared statement whose command came as a ticket.
+func (s *Server) preparedGet(ctx context.Context, m *flightpb.CommandPreparedStatementQuery, stream flight.FlightService_DoGetServer) error {
+	p, c, err := s.preparedOf(ctx, m.PreparedStatementHandle)
+	if err != nil {
+		return err
+	}
+	q, err := s.planPrepared(ctx, p)
+	if err != nil {
+		return err
+	}
+	q.parts = undivided(q)
+	l, _ := s.lend(c, q)
+	defer func() {
+		if l, ok := s.leases.take(l.key); ok {
+			s.dropLease(l)
+		}
+	}()
+	return s.stream(ctx, l, 0, stream)
+}
+
+// bind takes the rows of parameters that a prepared statement is to run with.
+func (s *Server) bind(ctx context.Context, m *flightpb.CommandPreparedStatementQuery, stream *replayed) error {
+	p, _, err := s.preparedOf(ctx, m.PreparedStatementHandle)
+	if err != nil {
+		return err
+	}
+	b, err := s.readParams(stream)
+	if err != nil {
+		return err
+	}
+	if b != nil {
+		if err := b.fits(p.params); err != nil {
+			b.release()
+			return err
+		}
+	}
+	p.mu.Lock()
+	old := p.bound
+	p.bound = b
+	p.mu.Unlock()
+	old.release()
+	if _, _, ok := s.prepared.get(string(m.PreparedStatementHandle), false); !ok {
+		p.drop() // closed meanwhile, so nobody else will
+	}
+	if err := drain(stream); err != nil {
+		return err
+	}
+	return sendPut(stream, &flightpb.DoPutPreparedStatementResult{PreparedStatementHandle: m.PreparedStatementHandle})
+}
+
+// preparedUpdate answers the update path. Its rows are not read: nothing would
+// come of them.
+func (s *Server) preparedUpdate(ctx context.Context, m *flightpb.CommandPreparedStatementUpdate) error {
+	p, _, err := s.preparedOf(ctx, m.PreparedStatementHandle)
+	if err != nil {
+		return err
+	}
+	if !p.isUpdate {
+		return notAnUpdate(p.kind)
+	}
+	return readOnly(p.kind)
+}

@@ -1,0 +1,396 @@
+package flightsvc
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/flightsvc/wire"
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/schema"
+)
+
+// maxStatement is the longest text of a statement that is read, in bytes.
+const maxStatement = maxTicketBytes
+
+// query is a statement with all that decides its answer, except the sizes of
+// messages, which are the reader's. It does not change.
+type query struct {
+	statement Statement // the one to make others from; may be closed
+	view      schema.View
+	bi        bool
+	params    *bound        // nil = none
+	schema    *arrow.Schema // exactly the stream's
+	plain     *plainScan    // set when the engine is not needed to run it
+	parts     []part        // at least one
+}
+
+// prepare reads a text in a namespace.
+func (s *Server) prepare(ctx context.Context, ns Namespace, text string) (Statement, error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil, fault.New(fault.Invalid, "statement: the text is empty")
+	case len(text) > maxStatement:
+		return nil, fault.New(fault.Invalid, "statement: a text of %d bytes is over the limit of %d", len(text), maxStatement)
+	}
+	return s.opts.Engine.Prepare(ctx, ns, text)
+}
+
+// answers gives the schema of a statement's rows as sent. A statement without
+// rows is refused: it is no query.
+func answers(st Statement, set settings, params *arrow.Schema) (*arrow.Schema, error) {
+	if st.IsUpdate() {
+		return nil, readOnly(st.Kind())
+	}
+	sch, err := st.Schema(set.view, params)
+	if err != nil {
+		return nil, err
+	}
+	if sch == nil {
+		return nil, fault.New(fault.Invalid, "statement: %s answers no rows", st.Kind())
+	}
+	if set.bi {
+		sch = biSchema(sch)
+	}
+	return sch, nil
+}
+
+// plan makes a query of a statement, which is then the query's. The
+// parameters, of which the query keeps a reference, must fit.
+func (s *Server) plan(ctx context.Context, st Statement, set settings, params *bound) (*query, error) {
+	q := &query{statement: st, view: set.view, bi: set.bi, params: params}
+	if err := func() (err error) {
+		if q.schema, err = answers(st, set, params.schemaOf()); err != nil {
+			return err
+		}
+		if err = params.fits(st.Params()); err != nil {
+			return err
+		}
+		q.plain, q.parts, err = s.planScan(ctx, st, set, q.schema)
+		return err
+	}(); err != nil {
+		s.closeStatement(st)
+		return nil, err
+	}
+	if !params.retain() {
+		s.closeStatement(st)
+		return nil, errUnbound
+	}
+	return q, nil
+}
+
+// namespace is where the texts of a call look up names.
+func (s *Server) namespace(ctx context.Context) (Namespace, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return Namespace{}, err
+	}
+	return s.namespaceOf(x), nil
+}
+
+// planText makes a query of a command's text.
+func (s *Server) planText(ctx context.Context, m *flightpb.CommandStatementQuery) (*query, error) {
+	if err := noTransaction(m.TransactionId); err != nil {
+		return nil, err
+	}
+	set, err := s.settings(ctx, &Ticket{})
+	if err != nil {
+		return nil, err
+	}
+	ns, err := s.namespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.prepare(ctx, ns, m.Query)
+	if err != nil {
+		return nil, err
+	}
+	return s.plan(ctx, st, set, nil)
+}
+
+// statementInfo plans a text and lends its result.
+func (s *Server) statementInfo(ctx context.Context, m *flightpb.CommandStatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.planText(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	l, until := s.lend(c, q)
+	return l.info(d, until, q.rows(), -1)
+}
+
+// leaseInfo tells again what a lease is.
+func (s *Server) leaseInfo(ctx context.Context, m *flightpb.TicketStatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	l, _, until, err := s.leaseOf(ctx, m.StatementHandle)
+	if err != nil {
+		return nil, err
+	}
+	return l.info(d, until, l.query.rows(), -1)
+}
+
+func (s *Server) statementSchema(ctx context.Context, m *flightpb.CommandStatementQuery) (*flight.SchemaResult, error) {
+	set, err := s.settings(ctx, &Ticket{})
+	if err != nil {
+		return nil, err
+	}
+	ns, err := s.namespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.prepare(ctx, ns, m.Query)
+	if err != nil {
+		return nil, err
+	}
+	defer s.closeStatement(st)
+	sch, err := answers(st, set, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &flight.SchemaResult{Schema: serialize(sch)}, nil
+}
+
+// statementUpdate answers a text that is to change something.
+func (s *Server) statementUpdate(ctx context.Context, m *flightpb.CommandStatementUpdate) error {
+	if err := noTransaction(m.TransactionId); err != nil {
+		return err
+	}
+	ns, err := s.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	st, err := s.prepare(ctx, ns, m.Query)
+	if err != nil {
+		return err
+	}
+	defer s.closeStatement(st)
+	if !st.IsUpdate() {
+		return notAnUpdate(st.Kind())
+	}
+	return readOnly(st.Kind())
+}
+
+// notAnUpdate refuses the update path to a query.
+func notAnUpdate(kind string) error {
+	return fault.New(fault.Invalid, "%s: it answers rows and changes nothing; run it as a query (in ADBC execute, not executemany or execute_update)", kind)
+}
+
+// statementTicket packs a handle as the protocol's ticket.
+func statementTicket(handle []byte) ([]byte, error) {
+	packed, err := anypb.New(&flightpb.TicketStatementQuery{StatementHandle: handle})
+	if err == nil {
+		var b []byte
+		if b, err = proto.Marshal(packed); err == nil {
+			return b, nil
+		}
+	}
+	return nil, fault.New(fault.Internal, "flightsvc: write a ticket: %w", err)
+}
+
+// statementHandle is the inverse of statementTicket; ok says that the message
+// is such a ticket.
+func statementHandle(packed *anypb.Any) (handle []byte, ok bool, err error) {
+	m, err := unpack(packed)
+	if err != nil {
+		return nil, false, err
+	}
+	t, ok := m.(*flightpb.TicketStatementQuery)
+	return t.GetStatementHandle(), ok, nil
+}
+
+// statementGet streams one part of a lease.
+func (s *Server) statementGet(ctx context.Context, handle []byte, stream flight.FlightService_DoGetServer) error {
+	l, part, _, err := s.leaseOf(ctx, handle)
+	if err != nil {
+		return err
+	}
+	return s.stream(ctx, l, part, stream)
+}
+
+// stream sends one part of a lease's result.
+func (s *Server) stream(ctx context.Context, l *lease, part int, stream flight.FlightService_DoGetServer) error {
+	set, err := s.settings(ctx, &Ticket{})
+	if err != nil {
+		return err
+	}
+	set.view, set.bi = l.query.view, l.query.bi
+	ctx, leave, err := s.enter(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return because(ctx, l.query.explain(s.sendQuery(ctx, l, part, set, stream)))
+}
+
+// explain adds to an error of reading how a client gets past a limit.
+func (q *query) explain(err error) error {
+	if q.plain != nil && err != nil {
+		return (&Ticket{Name: catalog.Name{Table: q.plain.snap.Table().Name()}}).explain(q.plain.snap, err)
+	}
+	var large *materialize.TooLargeError
+	if errors.As(err, &large) {
+		return fault.New(fault.Exhausted, "column %s, row %d of the result: a message of %d bytes exceeds the %d that this client is taken to accept; "+
+			"raise the client's limit (ADBC: %s, other Go clients: grpc.MaxCallRecvMsgSize) and tell the server with header %s or session option %s; "+
+			"or select the value in pieces with blob_range(%s, offset, length)",
+			quote(large.Field), large.Row, large.Size, large.Limit, clientOption, headerMaxMessage, optionMaxMessage, quoteName(large.Field))
+	}
+	return (&Ticket{}).detail(nil, err)
+}
+
+func (s *Server) sendQuery(ctx context.Context, l *lease, part int, set settings, stream flight.FlightService_DoGetServer) error {
+	rows, err := s.rows(ctx, l, part, set)
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	out, err := s.newSender(stream, rows.Schema(), &Ticket{Offset: l.query.parts[part].offset}, set, wire.Options{})
+	if err != nil {
+		return err
+	}
+	if err := agrees(l.query.schema, out.schema); err != nil {
+		return err
+	}
+	return out.all(rows)
+}
+
+// rows starts reading one part of a lease. The reader ends with ctx.
+func (s *Server) rows(ctx context.Context, l *lease, part int, set settings) (array.RecordReader, error) {
+	if l.query.plain != nil {
+		return s.scanRows(ctx, l.query.plain, l.query.parts[part], set)
+	}
+	if r, ok := s.ahead.take(l.key); ok {
+		return r.attach(ctx)
+	}
+	st, err := s.acquire(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return s.execute(ctx, st, l.query, set)
+}
+
+// execute runs a statement once for each row of its parameters, and hands on
+// the results one after the other. The statement is closed with the reader.
+func (s *Server) execute(ctx context.Context, st Statement, q *query, set settings) (array.RecordReader, error) {
+	e := &executions{server: s, ctx: ctx, statement: st, query: q, set: set}
+	if ok, err := e.advance(); err != nil {
+		e.stop()
+		return nil, err
+	} else if !ok { // no row of parameters: an empty result
+		e.stop()
+		return newPull(e.rawSchema, func() (arrow.RecordBatch, error) { return nil, nil }, nil), nil
+	}
+	return newPull(e.current.Schema(), e.next, e.stop), nil
+}
+
+type executions struct {
+	server    *Server
+	ctx       context.Context //nolint:containedctx // the stream's, for its reader
+	statement Statement
+	query     *query
+	set       settings
+	current   array.RecordReader
+	rawSchema *arrow.Schema // as the statement says
+	batch     int           // of parameters
+	row       int           // of the batch, the next to run
+	ran       bool
+	sent      int64
+}
+
+// advance starts the next execution and says whether there was one.
+func (e *executions) advance() (bool, error) {
+	params, row, ok := e.nextParams()
+	if !ok {
+		if e.rawSchema == nil {
+			var err error
+			if e.rawSchema, err = e.statement.Schema(e.set.view, e.query.params.schemaOf()); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	o := QueryOptions{View: e.set.view, Materialize: e.server.materializing(&Ticket{}, e.set, nil), Mem: memory.DefaultAllocator}
+	o.Materialize.FirstRow = e.sent
+	r, err := e.statement.Query(e.ctx, params, row, o)
+	if err != nil {
+		return false, e.query.params.atRow(e.batch, row, err)
+	}
+	if e.rawSchema == nil {
+		e.rawSchema = r.Schema()
+	} else if err := agrees(e.rawSchema, r.Schema()); err != nil {
+		r.Release()
+		return false, err
+	}
+	e.current = r
+	return true, nil
+}
+
+// nextParams gives the next row of parameters; a statement without any runs
+// once.
+func (e *executions) nextParams() (arrow.RecordBatch, int, bool) {
+	if e.query.params == nil {
+		first := !e.ran
+		e.ran = true
+		return nil, 0, first
+	}
+	batches := e.query.params.batches
+	for e.batch < len(batches) && int64(e.row) >= batches[e.batch].NumRows() {
+		e.batch, e.row = e.batch+1, 0
+	}
+	if e.batch >= len(batches) {
+		return nil, 0, false
+	}
+	e.row++
+	return batches[e.batch], e.row - 1, true
+}
+
+func (e *executions) next() (arrow.RecordBatch, error) {
+	for {
+		if e.current.Next() {
+			b := e.current.RecordBatch()
+			b.Retain()
+			e.sent += b.NumRows()
+			return b, nil
+		}
+		if err := e.current.Err(); err != nil {
+			return nil, err
+		}
+		e.current.Release()
+		e.current = nil
+		if ok, err := e.advance(); !ok || err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (e *executions) stop() {
+	if e.current != nil {
+		e.current.Release()
+		e.current = nil
+	}
+	e.server.closeStatement(e.statement)
+}
+
+// rows is how many rows the whole result has, -1 when that is not known before
+// it was computed.
+func (q *query) rows() int64 {
+	if q.plain == nil {
+		return -1
+	}
+	var n int64
+	for _, p := range q.parts {
+		n += int64(p.rows)
+	}
+	return n
+}
