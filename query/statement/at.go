@@ -116,28 +116,29 @@ func (c *cursor) atTable(at *At, from, i int) error {
 			return notTable()
 		}
 	}
-	aliased := true
-	start := j // first token of the alias
+	if !c.nameEnd(j) {
+		return notTable()
+	}
+	end := j // last token of the table's name
 	switch {
 	case c.word(j-1, "as"):
-		start = j - 1
-	case c.nameEnd(j-1) && !c.op(j-1, "."):
-	default:
-		aliased = false
-	}
-	end := j
-	if aliased {
-		at.Alias = c.span(start, i)
-		end = start - 1
-	} else if list {
+		at.Alias = c.span(j-1, i)
+		end = j - 2
+	case c.nameEnd(j-1) && c.toks[j].kind != tokString:
+		at.Alias = c.span(j, i)
+		end = j - 1
+	case list:
 		return notTable()
 	}
 	first := end
 	for c.op(first-1, ".") && first-2 >= from {
 		first -= 2
 	}
-	if first < from {
+	if first < from || !c.nameEnd(end) || c.op(first-1, ")") {
 		return notTable()
+	}
+	if c.word(first-1, "table") {
+		return c.errorAt(first-1, "TABLE takes no AT clause; write FROM in its place")
 	}
 	inner := &cursor{text: c.text, toks: c.toks, at: first, end: end + 1}
 	name, err := inner.target("a table")

@@ -12,12 +12,12 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
-// TestData runs the text files of testdata. Commands: parse and split take a
+// TestData runs the text files of testdata/sql. Commands: parse and split take a
 // statement, predicate a condition, name and path a dotted name, rewrite a query
 // whose AT clauses become calls. A refusal is printed with its caret.
 func TestData(t *testing.T) {
 	t.Parallel()
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/sql", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			text := d.Input
 			if d.HasArg("escaped") {
@@ -151,7 +151,7 @@ func dumpValue(out *strings.Builder, text, indent, name string, v reflect.Value)
 		}
 		for i := range v.NumField() {
 			f := v.Type().Field(i).Name
-			if v.Type() == reflect.TypeFor[Statement]() && (f == "Text" || f == "Span" || f == "Main" && s(v).With.Empty() && s(v).Explain == nil) {
+			if s, ok := v.Interface().(Statement); ok && (f == "Text" || f == "Span" || f == "Main" && s.With.Empty() && s.Explain == nil) {
 				continue
 			}
 			dumpValue(out, text, indent, f, v.Field(i))
@@ -162,8 +162,6 @@ func dumpValue(out *strings.Builder, text, indent, name string, v reflect.Value)
 		}
 	}
 }
-
-func s(v reflect.Value) Statement { return v.Interface().(Statement) }
 
 func shownValue(l Literal) string {
 	switch l.Kind {

@@ -157,10 +157,17 @@ func (c *cursor) insert(s *Statement) error {
 // conflict finds ON CONFLICT … DO in [c.at, to). ON conflict alone may be the
 // condition of a join; DO stands nowhere else.
 func (c *cursor) conflict(to int) int {
-	return c.find(c.at, to, func(i int) bool {
-		return c.keyword(i, "on") && c.word(i+1, "conflict") &&
-			c.find(i+2, to, func(j int) bool { return c.keyword(j, "do") }) < to
-	})
+	do := c.find(c.at, to, func(i int) bool { return c.keyword(i, "do") })
+	if do == to {
+		return to
+	}
+	on := to
+	for i := c.at; i < do; i = c.next(i) {
+		if c.keyword(i, "on") && c.word(i+1, "conflict") {
+			on = i
+		}
+	}
+	return on
 }
 
 // values fills Rows and Defaults when the tokens [from, to) are one VALUES list,

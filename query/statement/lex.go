@@ -11,9 +11,9 @@ import (
 // own do or above.
 const (
 	// MaxText is the longest text in bytes.
-	MaxText = 256 << 20
+	MaxText = 64 << 20
 	// MaxTokens is the largest number of tokens.
-	MaxTokens = 8 << 20
+	MaxTokens = 4 << 20
 	// MaxDepth is the deepest nesting of brackets, DuckDB's max_expression_depth.
 	MaxDepth = 1000
 )
@@ -45,6 +45,7 @@ type lexer struct {
 	at     int
 	tokens []token
 	open   []uint32 // indexes of brackets that wait for their partner
+	ops    operatorRun
 }
 
 // lex cuts text into tokens, ended by one of kind tokEnd. Brackets are matched;
@@ -332,27 +333,13 @@ func dollarTag(s string) int {
 	return 0
 }
 
-// number consumes digits with underscores, fraction and exponent, or 0x, 0b, 0o.
+// number consumes digits with underscores, fraction and exponent. DuckDB knows
+// no 0x1f: that is 0 with the alias x1f.
 func (l *lexer) number() {
-	if l.text[l.at] == '0' {
-		digit := isDigit
-		switch l.peek(1) | 0x20 {
-		case 'x':
-			digit = isHex
-		case 'b', 'o':
-		default:
-			digit = nil
-		}
-		if digit != nil && digit(l.peek(2)) {
-			l.at += 2
-			l.digits(digit)
-			return
-		}
-	}
-	l.digits(isDigit)
+	l.digits()
 	if l.peek(0) == '.' {
 		l.at++
-		l.digits(isDigit)
+		l.digits()
 	}
 	if l.peek(0)|0x20 == 'e' {
 		n := 1
@@ -361,14 +348,14 @@ func (l *lexer) number() {
 		}
 		if isDigit(l.peek(n)) {
 			l.at += n
-			l.digits(isDigit)
+			l.digits()
 		}
 	}
 }
 
 // digits consumes digits, with single underscores between them.
-func (l *lexer) digits(is func(byte) bool) {
-	for is(l.peek(0)) || l.peek(0) == '_' && is(l.peek(1)) {
+func (l *lexer) digits() {
+	for isDigit(l.peek(0)) || l.peek(0) == '_' && isDigit(l.peek(1)) {
 		l.at++
 	}
 }
@@ -379,26 +366,43 @@ const opChars = "~!@#^&|`+-*/%<>="
 // before a comment, and a trailing + or - belongs to the operand unless the run
 // holds one of ~ ! @ # ^ & | ` %. Everything else is a token by itself.
 func (l *lexer) operator() {
-	rest := l.text[l.at:]
-	n, unusual := 0, false
-	for n < len(rest) && strings.IndexByte(opChars, rest[n]) >= 0 {
-		if n > 0 && (strings.HasPrefix(rest[n:], "--") || strings.HasPrefix(rest[n:], "/*")) {
-			break
-		}
-		unusual = unusual || strings.IndexByte("~!@#^&|`%", rest[n]) >= 0
-		n++
+	if l.at >= l.ops.end {
+		l.scanRun()
 	}
-	for n > 1 && !unusual && (rest[n-1] == '+' || rest[n-1] == '-') {
-		n--
-	}
+	n := 0
 	switch {
-	case n > 0:
-	case strings.HasPrefix(rest, ":="), strings.HasPrefix(rest, "::"):
+	case l.ops.unusual >= l.at:
+		n = l.ops.end - l.at
+	case l.ops.end > l.at:
+		n = max(l.ops.plain+1-l.at, 1)
+	case strings.HasPrefix(l.text[l.at:], ":="), strings.HasPrefix(l.text[l.at:], "::"):
 		n = 2
 	default:
-		_, n = utf8.DecodeRuneInString(rest)
+		_, n = utf8.DecodeRuneInString(l.text[l.at:])
 	}
 	l.at += n
+}
+
+// operatorRun describes the operator characters from some place to end, so that
+// a long run of signs, each a token, is scanned once: the last place of an
+// unusual character, and of one that is no sign.
+type operatorRun struct{ end, unusual, plain int }
+
+func (l *lexer) scanRun() {
+	l.ops = operatorRun{end: l.at, unusual: -1, plain: -1}
+	for i := l.at; i < len(l.text) && strings.IndexByte(opChars, l.text[i]) >= 0; i++ {
+		rest := l.text[i:]
+		if i > l.at && (strings.HasPrefix(rest, "--") || strings.HasPrefix(rest, "/*")) {
+			break
+		}
+		if strings.IndexByte("~!@#^&|`%", rest[0]) >= 0 {
+			l.ops.unusual = i
+		}
+		if rest[0] != '+' && rest[0] != '-' {
+			l.ops.plain = i
+		}
+		l.ops.end = i + 1
+	}
 }
 
 // skipBlank consumes blanks and comments.

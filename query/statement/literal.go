@@ -117,11 +117,6 @@ func (c *cursor) single(i int, l Literal, params []Param) (Literal, bool) {
 		return l, ok
 	case tokNumber:
 		l.Kind, l.Text = Integer, strings.ReplaceAll(s, "_", "")
-		if len(s) > 1 && !isDigit(s[1]) && s[1] != '_' && s[1] != '.' && s[1]|0x20 != 'e' {
-			n, err := strconv.ParseUint(l.Text, 0, 64)
-			l.Text = strconv.FormatUint(n, 10)
-			return l, err == nil
-		}
 		if strings.ContainsAny(s, ".eE") {
 			l.Kind = Decimal
 		}
@@ -141,7 +136,7 @@ func (c *cursor) single(i int, l Literal, params []Param) (Literal, bool) {
 func (c *cursor) interval(from, to int, l Literal) (Literal, bool) {
 	l.Kind, l.Type = Typed, "INTERVAL"
 	at := from + 1
-	if c.op(at, "(") && c.next(at) == at+3 {
+	if c.op(at, "(") && c.next(at) <= at+4 {
 		at++
 	}
 	minus := ""
@@ -178,8 +173,12 @@ func (c *cursor) interval(from, to int, l Literal) (Literal, bool) {
 	return l, true
 }
 
-// typeName reads words with optional (n, …) behind them as a type.
+// typeName reads words with optional (n, …) behind them as a type. No type of a
+// literal is longer than a few words.
 func (c *cursor) typeName(from, to int) (string, bool) {
+	if to-from > 16 {
+		return "", false
+	}
 	var words []string
 	for i := from; i < to; i = c.next(i) {
 		switch {

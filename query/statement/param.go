@@ -8,14 +8,19 @@ const maxParams = 65535
 // Param is one place where a value is bound.
 type Param struct {
 	Span Span
-	// Index is what the engine binds, from 1: the number of ?1 and $1; for ? one
-	// more than the highest before it; for names their order of first use.
+	// Index is the number of the value to bind, from 1: the number of ?1 and $1;
+	// for ? one more than the highest before it in the text; for names their order
+	// of first use in the text.
+	//
+	// DuckDB numbers ? in the order in which its parser walks, which is not the
+	// order of the text: in WITH c AS (SELECT ?) SELECT ?, x FROM c the second is
+	// its first. Clients count in the order of the text, so the engine must be
+	// given explicit numbers, see Statement.Numbered.
 	Index int
 	Name  string // of $name, as first written; empty for the others
 }
 
-// collectParams reads the parameters of the tokens [from, to) by DuckDB's
-// numbering. Names match without case; names and numbers do not mix.
+// collectParams reads the parameters of the tokens [from, to). Names match without case; names and numbers do not mix.
 func (c *cursor) collectParams(from, to int) ([]Param, error) {
 	var params []Param
 	first := map[string]Param{} // by lower-case name
@@ -62,4 +67,23 @@ func (c *cursor) collectParams(from, to int) ([]Param, error) {
 		params = append(params, p)
 	}
 	return params, nil
+}
+
+// Numbered makes the edits that write every parameter as $n by its Index, names
+// too, so that a slice of the text or a text in another order binds the same
+// values.
+func (s *Statement) Numbered() []Edit {
+	edits := make([]Edit, len(s.Params))
+	for n, p := range s.Params {
+		text := "$" + strconv.Itoa(p.Index)
+		// IN? and $"a"1 would run together with their neighbours.
+		if at := p.Span.Start; at > 0 && identPart(s.Text[at-1]) {
+			text = " " + text
+		}
+		if at := p.Span.End; at < len(s.Text) && identPart(s.Text[at]) {
+			text += " "
+		}
+		edits[n] = Edit{Span: p.Span, Text: text}
+	}
+	return edits
 }

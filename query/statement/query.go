@@ -147,8 +147,10 @@ func (c *cursor) show(s *Statement) error {
 			s.Show.From = n
 		}
 		return c.finish()
-	case isShow && c.at+1 == c.end && c.word(c.at, "databases", "schemas", "variables", "all"):
+	case isShow && c.at+1 == c.end && c.word(c.at, "databases", "schemas"):
 		return c.errorAt(c.at, "SHOW %s is refused; select from information_schema.schemata, or use SHOW ALL TABLES", c.words(c.at, 1))
+	case isShow && c.at+1 == c.end && c.word(c.at, "variables", "all"):
+		return c.errorAt(c.at, "SHOW %s is refused: the engine's settings are fixed; the choices of a session are its session options", c.words(c.at, 1))
 	}
 	s.Kind, s.Describe = Describe, &DescribeClauses{}
 	if c.startsQuery(c.at) {
@@ -176,7 +178,7 @@ func (c *cursor) guard() error {
 		switch {
 		case c.keyword(i, "summarize"):
 			return c.errorAt(i, "SUMMARIZE is refused; name the columns in a SELECT, such as SELECT count(x), min(x), max(x) FROM t")
-		case c.keyword(i, "pivot", "pivot_wider"):
+		case c.word(i, "pivot", "pivot_wider") && !c.op(i-1, ".") && (!c.word(i-1, "as") || c.relation(i+1) || c.op(i+1, "(")):
 			if err := c.pivot(i); err != nil {
 				return err
 			}
@@ -189,7 +191,7 @@ func (c *cursor) guard() error {
 // one that collects the values and one whose columns depend on them.
 func (c *cursor) pivot(i int) error {
 	until := i + 1
-	for until < c.end && c.toks[until].kind != tokClose {
+	for until < c.end && c.toks[until].kind != tokClose && !c.keyword(until, "pivot", "pivot_wider") {
 		until = c.next(until)
 	}
 	if c.op(i+1, "(") {

@@ -16,7 +16,7 @@ var refused = map[string]string{
 	"import":     "use the command flightblob import",
 	"attach":     "catalogs are the server's roots; start it with --root NAME=URI",
 	"detach":     "catalogs are the server's roots; start it without that --root",
-	"use":        "name the catalog and schema in front of the table, or set the session's catalog and schema",
+	"use":        "name the catalog and schema in front of the table",
 	"set":        "settings of a table are changed by ALTER TABLE t SET (…), those of a session by the protocol's session options",
 	"reset":      "settings of a table are changed by ALTER TABLE t SET (…), those of a session by the protocol's session options",
 	"pragma":     "use SHOW TABLES, DESCRIBE or information_schema",

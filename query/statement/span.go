@@ -35,22 +35,46 @@ type Edit struct {
 }
 
 // Rewrite applies edits to text and keeps every other byte. Edits may come in
-// any order; overlapping ones, and spans outside text, are fault.Internal.
-// Insertions at one place keep the order in which they were given.
+// any order. One that lies within the span of another goes with the text that it
+// was to change; insertions at one place keep the order in which they were given.
+// Edits that overlap otherwise, or leave text, are fault.Internal.
 func Rewrite(text string, edits ...Edit) (string, error) {
+	return RewriteSpan(text, Span{0, len(text)}, edits...)
+}
+
+// RewriteSpan is Rewrite for a slice of text: edits outside span are left out,
+// one that crosses its border is fault.Internal.
+func RewriteSpan(text string, span Span, edits ...Edit) (string, error) {
 	sorted := slices.Clone(edits)
-	slices.SortStableFunc(sorted, func(a, b Edit) int { return a.Span.Start - b.Span.Start })
+	slices.SortStableFunc(sorted, func(a, b Edit) int {
+		if a.Span.Start != b.Span.Start {
+			return a.Span.Start - b.Span.Start
+		}
+		return b.Span.End - a.Span.End
+	})
+	if span.Start < 0 || span.End < span.Start || span.End > len(text) {
+		return "", fault.New(fault.Internal, "statement: bytes %d to %d do not lie in the text of %d bytes", span.Start, span.End, len(text))
+	}
 	var out strings.Builder
-	at := 0
+	at := span.Start
 	for _, e := range sorted {
-		if e.Span.Start < at || e.Span.End < e.Span.Start || e.Span.End > len(text) {
-			return "", fault.New(fault.Internal, "statement: edit of bytes %d to %d overlaps another or leaves the text of %d bytes",
-				e.Span.Start, e.Span.End, len(text))
+		switch {
+		case e.Span.Start < 0 || e.Span.End < e.Span.Start || e.Span.End > len(text):
+			return "", fault.New(fault.Internal, "statement: edit of bytes %d to %d leaves the text of %d bytes", e.Span.Start, e.Span.End, len(text))
+		case e.Span.End < span.Start || e.Span.Start > span.End,
+			e.Span.Len() > 0 && (e.Span.End == span.Start || e.Span.Start == span.End):
+			continue
+		case !span.Contains(e.Span):
+			return "", fault.New(fault.Internal, "statement: edit of bytes %d to %d crosses the slice of bytes %d to %d", e.Span.Start, e.Span.End, span.Start, span.End)
+		case e.Span.Start < at && e.Span.End <= at:
+			continue
+		case e.Span.Start < at:
+			return "", fault.New(fault.Internal, "statement: edit of bytes %d to %d overlaps the one before it", e.Span.Start, e.Span.End)
 		}
 		out.WriteString(text[at:e.Span.Start])
 		out.WriteString(e.Text)
 		at = e.Span.End
 	}
-	out.WriteString(text[at:])
+	out.WriteString(text[at:span.End])
 	return out.String(), nil
 }

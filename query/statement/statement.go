@@ -199,7 +199,7 @@ func (c *cursor) main(s *Statement) error {
 	}
 	s.Main = c.span(c.at, c.end)
 	switch {
-	case c.startsQuery(c.at):
+	case c.startsQuery(c.at), s.With.Empty() && c.op(c.at, "(") && c.word(c.inside(c.at), "describe", "desc", "show"):
 		return c.query(s)
 	case c.word(c.at, "insert"):
 		return c.insert(s)
