@@ -137,7 +137,7 @@ func readOperation(ctx context.Context, root objstore.Location, file string) str
 	if file == "" || strings.Contains(file, "/") {
 		return ""
 	}
-	data, err := objstore.ReadAll(ctx, root.Join(transactionsDir, file), maxManifestBytes)
+	data, err := objstore.ReadAll(ctx, root.Join(manifest.TransactionsDir, file), maxManifestBytes)
 	if err != nil {
 		return ""
 	}
@@ -150,7 +150,7 @@ func readOperation(ctx context.Context, root objstore.Location, file string) str
 
 func keyOf(root objstore.Location, p published) manifestKey {
 	return manifestKey{
-		uri:      root.Join(versionsDir, p.entry.Name).String(),
+		uri:      root.Join(manifest.VersionsDir, p.entry.Name).String(),
 		size:     p.entry.Size,
 		modified: p.entry.Modified.UnixNano(),
 	}
@@ -160,7 +160,7 @@ func keyOf(root objstore.Location, p published) manifestKey {
 const maxManifestBytes = 1 << 30
 
 func readManifest(ctx context.Context, t *Table, root objstore.Location, branch string, p published) (*loaded, error) {
-	loc := root.Join(versionsDir, p.entry.Name)
+	loc := root.Join(manifest.VersionsDir, p.entry.Name)
 	data, err := objstore.ReadAll(ctx, loc, maxManifestBytes)
 	if err != nil {
 		if fault.KindOf(err) == fault.NotFound { // removed since the listing

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Ref chooses a version. The zero value is the newest version of main. At most
@@ -62,13 +63,13 @@ func (t *Table) resolve(ctx context.Context, ref Ref) (root objstore.Location, b
 	if err := ref.check(); err != nil {
 		return root, "", p, err
 	}
-	if ref.Branch == mainBranch {
+	if ref.Branch == manifest.MainBranch {
 		ref.Branch = ""
 	}
 	if ref.Tag != "" {
 		tag, err := t.tag(ctx, ref.Tag)
 		if errors.Is(err, errRefGone) {
-			return root, "", p, t.missingRef(ctx, "tag", ref.Tag, tagsDir)
+			return root, "", p, t.missingRef(ctx, "tag", ref.Tag, manifest.TagsDir)
 		}
 		if err != nil {
 			return root, "", p, err
@@ -100,12 +101,16 @@ func (t *Table) line(ctx context.Context, branch string) (objstore.Location, err
 	}
 	_, err := t.branch(ctx, branch)
 	if errors.Is(err, errRefGone) {
-		return objstore.Location{}, t.missingRef(ctx, "branch", branch, branchesDir)
+		return objstore.Location{}, t.missingRef(ctx, "branch", branch, manifest.BranchesDir)
 	}
 	if err != nil {
 		return objstore.Location{}, err
 	}
-	return t.root.Join(branchTree, branch), nil
+	folder, err := manifest.BranchRoot(branch)
+	if err != nil {
+		return objstore.Location{}, err
+	}
+	return t.root.Join(folder), nil
 }
 
 func (t *Table) newest(ctx context.Context, root objstore.Location, branch string) (published, error) {
@@ -129,9 +134,9 @@ func (t *Table) noVersions(branch string) error {
 
 // version finds one version by number, detached ones included.
 func (t *Table) version(ctx context.Context, root objstore.Location, branch string, version uint64) (published, error) {
-	if version&detachedBit != 0 {
-		name := detachedName(version)
-		for e, err := range root.Join(versionsDir).List(ctx) {
+	if manifest.IsDetached(version) {
+		name := manifest.Name(version, manifest.Detached)
+		for e, err := range root.Join(manifest.VersionsDir).List(ctx) {
 			if err != nil {
 				return published{}, fmt.Errorf("table: list versions: %w", err)
 			}
@@ -213,7 +218,7 @@ type VersionInfo struct {
 // Versions lists the versions of a branch ("" = main), oldest first. Detached
 // versions are no part of it.
 func (t *Table) Versions(ctx context.Context, branch string) ([]VersionInfo, error) {
-	if branch == mainBranch {
+	if branch == manifest.MainBranch {
 		branch = ""
 	}
 	root, err := t.line(ctx, branch)

@@ -2,29 +2,20 @@ package table
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
-// Folders of references; they always lie in the main table, also those that
-// were created from a branch (table-format sheet section 6.4).
-const (
-	tagsDir     = "_refs/tags"
-	branchesDir = "_refs/branches"
-	branchTree  = "tree"
-	mainBranch  = "main"
-
-	maxRefBytes = 1 << 20 // a reference file is a few hundred bytes
-)
+// maxRefBytes bounds a reference file, which has a few hundred bytes.
+const maxRefBytes = 1 << 20
 
 // Tag is a named version.
 type Tag struct {
@@ -43,23 +34,10 @@ type Branch struct {
 	CreatedAt     time.Time // zero when the file does not say
 }
 
-type tagFile struct {
-	Branch    *string `json:"branch"`
-	Version   uint64  `json:"version"`
-	CreatedAt string  `json:"createdAt"`
-	UpdatedAt string  `json:"updatedAt"`
-}
-
-type branchFile struct {
-	ParentBranch  *string `json:"parentBranch"`
-	ParentVersion uint64  `json:"parentVersion"`
-	CreateAt      int64   `json:"createAt"` // unix seconds
-}
-
 // Tags lists the tags of the table by name.
 func (t *Table) Tags(ctx context.Context) ([]Tag, error) {
 	var tags []Tag
-	for name, err := range refNames(ctx, t.root.Join(tagsDir)) {
+	for name, err := range refNames(ctx, t.root, manifest.TagsDir) {
 		if err != nil {
 			return nil, fmt.Errorf("table: list tags: %w", err)
 		}
@@ -79,7 +57,7 @@ func (t *Table) Tags(ctx context.Context) ([]Tag, error) {
 // Branches lists the branches of the table by name; main is not among them.
 func (t *Table) Branches(ctx context.Context) ([]Branch, error) {
 	var branches []Branch
-	for name, err := range refNames(ctx, t.root.Join(branchesDir)) {
+	for name, err := range refNames(ctx, t.root, manifest.BranchesDir) {
 		if err != nil {
 			return nil, fmt.Errorf("table: list branches: %w", err)
 		}
@@ -101,98 +79,65 @@ var errRefGone = errors.New("no such reference")
 
 // tag reads one tag; errRefGone when there is none.
 func (t *Table) tag(ctx context.Context, name string) (Tag, error) {
-	var f tagFile
-	if err := t.readRef(ctx, tagsDir, name, &f); err != nil {
+	path, err := manifest.TagPath(name)
+	if err != nil {
+		return Tag{}, errRefGone // what can name no file leads nowhere
+	}
+	f, err := readRef(ctx, t.root.Join(path), path, manifest.DecodeTag)
+	if err != nil {
 		return Tag{}, err
 	}
 	if f.Version == 0 {
 		return Tag{}, fault.New(fault.Corrupt, "table: tag %q names no version", name)
 	}
-	return Tag{
-		Name: name, Branch: branchName(f.Branch), Version: f.Version,
-		CreatedAt: refTime(f.CreatedAt), UpdatedAt: refTime(f.UpdatedAt),
-	}, nil
+	return Tag{Name: name, Branch: f.Branch, Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt}, nil
 }
 
 // branch reads one branch; errRefGone when there is none.
 func (t *Table) branch(ctx context.Context, name string) (Branch, error) {
-	var f branchFile
-	if err := t.readRef(ctx, branchesDir, name, &f); err != nil {
+	path, err := manifest.BranchPath(name)
+	if err != nil {
+		return Branch{}, errRefGone
+	}
+	f, err := readRef(ctx, t.root.Join(path), path, manifest.DecodeBranch)
+	if err != nil {
 		return Branch{}, err
 	}
-	b := Branch{Name: name, ParentBranch: branchName(f.ParentBranch), ParentVersion: f.ParentVersion}
-	if f.CreateAt > 0 {
-		b.CreatedAt = time.Unix(f.CreateAt, 0).UTC()
+	b := Branch{Name: name, ParentBranch: f.Parent, ParentVersion: f.ParentVersion}
+	if f.CreatedAt.Unix() > 0 {
+		b.CreatedAt = f.CreatedAt
 	}
 	return b, nil
 }
 
-func branchName(p *string) string {
-	if p == nil || *p == mainBranch {
-		return ""
-	}
-	return *p
-}
-
-// refTime reads an RFC 3339 time; it only informs, so a bad one is unknown.
-func refTime(s string) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}
-	}
-	return at.UTC()
-}
-
-// readRef decodes a reference file. A name that can name no file is absent,
-// so a hostile one never leaves the folder.
-func (t *Table) readRef(ctx context.Context, dir, name string, into any) error {
-	if !validRef(name) {
-		return errRefGone
-	}
-	loc := t.root.Join(dir, strings.ReplaceAll(name, "/", "%2F")+".json")
+// readRef reads a reference file; path is for messages.
+func readRef[T any](ctx context.Context, loc objstore.Location, path string, decode func([]byte) (*T, error)) (*T, error) {
 	data, err := objstore.ReadAll(ctx, loc, maxRefBytes)
 	if err != nil && fault.KindOf(err) == fault.NotFound {
-		return errRefGone
+		return nil, errRefGone
 	}
 	if err != nil {
-		return fmt.Errorf("table: read reference %q: %w", name, err)
+		return nil, fmt.Errorf("table: read reference %s: %w", path, err)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fault.In(dir+"/"+name+".json", fault.Corruptf(-1, "not a reference: %v", err))
-	}
-	return nil
+	ref, err := decode(data)
+	return ref, fault.In(path, err)
 }
 
-// validRef checks the naming rule of tags and branches: letters, digits, and
-// ". - _", in segments for branches, without "..", empty segments or ".lock".
-func validRef(name string) bool {
-	if strings.Contains(name, "..") || strings.HasSuffix(name, ".lock") {
-		return false
+// refNames lists the references that a folder of the main table holds,
+// unescaped. They always lie there, also those made from a branch.
+func refNames(ctx context.Context, root objstore.Location, dir string) iter.Seq2[string, error] {
+	parse := manifest.ParseTagFile
+	if dir == manifest.BranchesDir {
+		parse = manifest.ParseBranchFile
 	}
-	for segment := range strings.SplitSeq(name, "/") {
-		if segment == "" || segment == "." {
-			return false
-		}
-		for _, r := range segment {
-			if !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '.' && r != '-' && r != '_' {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// refNames lists the references that a folder holds, unescaped.
-func refNames(ctx context.Context, dir objstore.Location) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for e, err := range dir.List(ctx) {
+		for e, err := range root.Join(dir).List(ctx) {
 			if err != nil {
 				yield("", err)
 				return
 			}
-			name, ok := strings.CutSuffix(e.Name, ".json")
-			name = strings.ReplaceAll(name, "%2F", "/")
-			if !ok || e.Dir || !validRef(name) {
+			name, ok := parse(e.Name)
+			if !ok || e.Dir {
 				continue
 			}
 			if !yield(name, nil) {
@@ -206,7 +151,7 @@ func refNames(ctx context.Context, dir objstore.Location) iter.Seq2[string, erro
 // those that do.
 func (t *Table) missingRef(ctx context.Context, what, name, dir string) error {
 	var have []string
-	for n, err := range refNames(ctx, t.root.Join(dir)) {
+	for n, err := range refNames(ctx, t.root, dir) {
 		if err != nil {
 			return fmt.Errorf("table: list references: %w", err)
 		}

@@ -66,12 +66,6 @@ func (s *Snapshot) Resolver() *blob.Resolver {
 	return blob.NewResolver(s.loaded.manifest.Bases, s.locate)
 }
 
-// Names of folders below a dataset root (table-format sheet section 6.1).
-const (
-	dataDir      = "data"
-	deletionsDir = "_deletions"
-)
-
 // base finds the base path that a file's base id means, and whether it is a
 // dataset root: without an id the snapshot's own root, which for a branch is
 // the branch's folder (RES-12).
@@ -103,7 +97,7 @@ func (s *Snapshot) place(ctx context.Context, f *manifest.DataFile) (file, dir, 
 	}
 	dir = base
 	if isRoot {
-		dir = base.Join(dataDir)
+		dir = base.Join(manifest.DataDir)
 	}
 	return dir.Join(f.Path), dir, base, nil
 }
@@ -124,7 +118,7 @@ func (s *Snapshot) deletionPlace(ctx context.Context, f *manifest.Fragment) (obj
 		ext = "bin"
 	}
 	name := fmt.Sprintf("%d-%d-%d.%s", f.ID, f.Deletion.ReadVersion, f.Deletion.ID, ext)
-	return base.Join(deletionsDir, name), nil
+	return base.Join(manifest.DeletionsDir, name), nil
 }
 
 // Owner is the data file that holds a blob field in a fragment, with the

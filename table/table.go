@@ -8,6 +8,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Table is a table's root folder. It holds no version: each At looks anew.
@@ -44,11 +45,11 @@ func New(env *Env, root objstore.Location, name string) *Table {
 
 // Exists says whether main has a version, reading as little as it can.
 func (t *Table) Exists(ctx context.Context) (bool, error) {
-	for e, err := range t.root.Join(versionsDir).List(ctx) {
+	for e, err := range t.root.Join(manifest.VersionsDir).List(ctx) {
 		if err != nil {
 			return false, fmt.Errorf("table: list versions: %w", err)
 		}
-		if _, _, ok := parseManifestName(e.Name); ok && !e.Dir {
+		if _, _, ok := attached(e.Name); ok && !e.Dir {
 			return true, nil
 		}
 	}
