@@ -176,7 +176,7 @@ func (c *cursor) interval(from, to int, l Literal) (Literal, bool) {
 // typeName reads words with optional (n, …) behind them as a type. No type of a
 // literal is longer than a few words.
 func (c *cursor) typeName(from, to int) (string, bool) {
-	if to-from > 16 {
+	if to-from > 16 || !c.name(from) {
 		return "", false
 	}
 	var words []string

@@ -195,9 +195,10 @@ func (c *cursor) pivot(i int) error {
 		until = c.next(until)
 	}
 	if c.op(i+1, "(") {
-		in := c.toks[i+1].pair
-		if f := c.find(i+2, int(in), func(i int) bool { return c.keyword(i, "for") }); f < int(in) {
-			return nil // the form behind a table, whose grammar requires the list
+		closing := int(c.toks[i+1].pair)
+		f := c.find(i+2, closing, func(i int) bool { return c.keyword(i, "for") })
+		if f < closing { // the form behind a table, whose grammar requires the lists
+			return c.pivotLists(f, closing)
 		}
 	}
 	on := c.find(i+1, until, func(i int) bool { return c.keyword(i, "on") })
@@ -213,6 +214,15 @@ func (c *cursor) pivot(i int) error {
 		if c.find(p[0], p[1], func(i int) bool { return c.keyword(i, "in") }) == p[1] {
 			return c.errorAt(p[0], "PIVOT needs its IN list here: ON %s IN (value, …)", shown(c.span(p[0], p[1]).Of(c.text)))
 		}
+	}
+	return c.pivotLists(on, last)
+}
+
+// pivotLists refuses IN (query) among the tokens [from, to).
+func (c *cursor) pivotLists(from, to int) error {
+	i := c.find(from, to, func(i int) bool { return c.keyword(i, "in") && c.op(i+1, "(") && c.startsQuery(i+1) })
+	if i < to {
+		return c.errorAt(i, "PIVOT needs the values themselves in its IN list, not a query")
 	}
 	return nil
 }
