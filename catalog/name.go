@@ -1,10 +1,8 @@
 package catalog
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/spelling"
 )
 
 // Main is the schema of the tables that lie right under a root.
@@ -61,43 +59,8 @@ func (c *Catalog) complete(n Name) Name {
 // nearest picks at most three names that are close to one that does not exist,
 // the closest first.
 func nearest(name string, have []string) []string {
-	type candidate struct {
-		name     string
-		distance int
+	if name == "" {
+		return nil
 	}
-	var near []candidate
-	for _, h := range have {
-		d := distance(strings.ToLower(name), strings.ToLower(h))
-		if d <= min(max(2, len(name)/3), len(name)-1) {
-			near = append(near, candidate{h, d})
-		}
-	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
-	names := make([]string, 0, 3)
-	for _, c := range near[:min(3, len(near))] {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-// distance is the edit distance of the first 64 bytes of two names.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(name, have, 3, min(max(2, len(name)/3), len(name)-1))
 }

@@ -1,13 +1,13 @@
 package schema
 
 import (
-	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/spelling"
 )
 
 // Column is one column of a projection: a field anywhere below structs, under
@@ -149,51 +149,23 @@ func closed(f *Field, path string) error {
 
 // unknown names the columns nearest to a name that does not exist.
 func (s *Schema) unknown(path string) error {
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var near []candidate
+	var have []string
 	var visit func(fields []*Field)
 	visit = func(fields []*Field) {
 		for _, f := range fields {
-			name := f.dotted()
-			near = append(near, candidate{name, distance(strings.ToLower(path), strings.ToLower(name))})
-			if f.Shape == Struct && len(near) < 1000 {
+			have = append(have, f.dotted())
+			if f.Shape == Struct && len(have) < 1000 {
 				visit(f.Children)
 			}
 		}
 	}
 	visit(s.Fields)
-	if len(near) == 0 {
+	if len(have) == 0 {
 		return fault.New(fault.NotFound, "schema: there is no column %q; the table has no columns", path)
 	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
-	names := make([]string, 0, 3)
-	for _, c := range near[:min(3, len(near))] {
-		names = append(names, fmt.Sprintf("%q", c.name))
+	names := spelling.Nearest(path, have, 3, -1)
+	for i, n := range names {
+		names[i] = strconv.Quote(n)
 	}
 	return fault.New(fault.NotFound, "schema: there is no column %q; the nearest are %s", path, strings.Join(names, ", "))
-}
-
-// distance is the edit distance of the first 64 bytes of two names.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
