@@ -127,12 +127,8 @@ func (s *Server) scanRows(ctx context.Context, p *plainScan, of part, set settin
 	}, rows.Release), nil
 }
 
-// sqlSchemaOf is the schema of SELECT * FROM a table: the engine's word where
-// there is one.
-func (s *Server) sqlSchemaOf(snap *table.Snapshot, view schema.View) (*arrow.Schema, error) {
-	if s.opts.Engine != nil {
-		return s.opts.Engine.TableSchema(snap, view)
-	}
+// sqlSchemaOf is the schema of SELECT * FROM a table, as engines must show it.
+func sqlSchemaOf(snap *table.Snapshot, view schema.View) (*arrow.Schema, error) {
 	raw, err := snap.Schema().Arrow(view)
 	if err != nil {
 		return nil, err

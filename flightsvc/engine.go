@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -20,10 +21,9 @@ type Engine interface {
 	// of every table that the text does not pin is pinned here. A text without
 	// a statement, or with several, is fault.Invalid.
 	Prepare(ctx context.Context, ns Namespace, sql string) (Statement, error)
-	// TableSchema is the schema of SELECT * FROM the table, in a face.
-	TableSchema(snap *table.Snapshot, view schema.View) (*arrow.Schema, error)
-	// Filter reads and binds a WHERE condition over the columns of a snapshot.
-	Filter(ctx context.Context, snap *table.Snapshot, condition string) (Filter, error)
+	// Filter reads and binds a WHERE condition over the columns of a snapshot of
+	// the table of a full name.
+	Filter(ctx context.Context, name catalog.Name, snap *table.Snapshot, condition string) (Filter, error)
 }
 
 // Namespace is where names without catalog or schema are looked up.
@@ -41,7 +41,7 @@ type Statement interface {
 	// Params describes the parameters by position; nil when there are none.
 	// Those whose type is open until they are bound are utf8.
 	Params() *arrow.Schema
-	// Schema is exactly that of Query's batches when the parameters have the
+	// Schema is exactly that of Query's batches, field for field, when the parameters have the
 	// types of params, which is nil when nothing is bound. It is nil for
 	// statements that answer no rows.
 	Schema(view schema.View, params *arrow.Schema) (*arrow.Schema, error)

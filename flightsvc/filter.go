@@ -21,7 +21,11 @@ func (s *Server) bindFilter(ctx context.Context, snap *table.Snapshot, t *Ticket
 		return nil, fault.New(fault.Unsupported, "ticket: filter is not available without SQL; "+
 			"read the columns it needs, then fetch the rows that match by position with rows")
 	}
-	return s.opts.Engine.Filter(ctx, snap, t.Filter)
+	name, err := s.cat.Resolve([]string{t.Name.Catalog, t.Name.Schema, t.Name.Table})
+	if err != nil {
+		return nil, err
+	}
+	return s.opts.Engine.Filter(ctx, name, snap, t.Filter)
 }
 
 // checkFilter says what is wrong with a ticket's filter before anything is read.

@@ -155,6 +155,8 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.streaming),
 		grpc.MaxRecvMsgSize(s.opts.ReceiveBytes),
+		// Whoever stops the server then closes what its calls work with.
+		grpc.WaitForHandlers(true),
 		grpc.MaxSendMsgSize(protocolLimit + 1<<16),
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.InitialWindowSize(receiveWindow),

@@ -96,7 +96,7 @@ func (s *Server) tableSchema(ctx context.Context, name catalog.Name, set setting
 	if err != nil {
 		return nil, err
 	}
-	sch, err = s.sqlSchemaOf(snap, set.view)
+	sch, err = sqlSchemaOf(snap, set.view)
 	if err != nil {
 		return nil, err
 	}

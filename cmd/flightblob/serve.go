@@ -16,8 +16,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/flightblob/flightblob/flightsvc"
+	"github.com/flightblob/flightblob/flightsvc/sqlengine"
 	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/query"
 )
 
 // serving are the settings of commands that serve.
@@ -29,7 +31,25 @@ type serving struct {
 	drain    time.Duration
 	insecure bool
 	metrics  string
+	sql      sqlSettings
 }
+
+// sqlSettings are those of statements.
+type sqlSettings struct {
+	memory       byteSize
+	spill        string
+	timeout      time.Duration
+	endpointRows uint64
+}
+
+func (s *sqlSettings) flags(f *pflag.FlagSet) {
+	s.memory = query.DefaultMemory
+	f.Var(&s.memory, "sql-memory", "bytes that the SQL engine holds for all statements together, payload of results aside")
+	f.StringVar(&s.spill, "sql-spill", "", "`FOLDER` for what does not fit into --sql-memory; empty fails statements that need more")
+	f.DurationVar(&s.timeout, "statement-timeout", 0, "how long a statement may run; 0 for ever")
+	f.Uint64Var(&s.endpointRows, "endpoint-rows", 1<<20, "least `ROWS` in each endpoint of a plain scan that clients may read over several streams")
+}
+
 
 func (s *serving) flags(f *pflag.FlagSet) {
 	s.places.flags(f, nil)
@@ -39,6 +59,7 @@ func (s *serving) flags(f *pflag.FlagSet) {
 	f.DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running streams may go on after SIGTERM")
 	f.BoolVar(&s.insecure, "insecure", false, "allow an address that other machines reach, without TLS and authentication")
 	f.StringVar(&s.metrics, "metrics", "", "`ADDR` to serve Prometheus metrics on, at /metrics; empty for none")
+	s.sql.flags(f)
 	s.logging.flags(f)
 }
 
@@ -104,12 +125,21 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 
 	budget := materialize.NewBudget(int64(s.memory))
 	meters := newMeters(h.counter, budget)
-	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
-		Budget: budget, Counter: h.counter, Plain: true, Events: meters.events(), Log: log,
+	sql, err := query.Open(h.catalog, query.Options{
+		Memory: int64(s.sql.memory), SpillDir: s.sql.spill, Timeout: s.sql.timeout, Budget: budget, Log: log,
 	})
 	if err != nil {
 		return err
 	}
+	defer sql.Close()
+	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
+		Budget: budget, Counter: h.counter, Plain: true, Events: meters.events(), Log: log, Version: version,
+		Engine: sqlengine.New(h.catalog, sql), StatementTimeout: s.sql.timeout, EndpointRows: max(s.sql.endpointRows, 1),
+	})
+	if err != nil {
+		return err
+	}
+	defer svc.Close()
 	g := grpc.NewServer(svc.ServerOptions()...)
 	svc.Register(g)
 
