@@ -83,7 +83,7 @@ func (t *Table) tag(ctx context.Context, name string) (Tag, error) {
 	if err != nil {
 		return Tag{}, errRefGone // what can name no file leads nowhere
 	}
-	f, err := readRef(ctx, t.root.Join(path), path, manifest.DecodeTag)
+	f, err := readRef(ctx, t.root.Join(path), manifest.DecodeTag)
 	if err != nil {
 		return Tag{}, err
 	}
@@ -99,7 +99,7 @@ func (t *Table) branch(ctx context.Context, name string) (Branch, error) {
 	if err != nil {
 		return Branch{}, errRefGone
 	}
-	f, err := readRef(ctx, t.root.Join(path), path, manifest.DecodeBranch)
+	f, err := readRef(ctx, t.root.Join(path), manifest.DecodeBranch)
 	if err != nil {
 		return Branch{}, err
 	}
@@ -110,17 +110,17 @@ func (t *Table) branch(ctx context.Context, name string) (Branch, error) {
 	return b, nil
 }
 
-// readRef reads a reference file; path is for messages.
-func readRef[T any](ctx context.Context, loc objstore.Location, path string, decode func([]byte) (*T, error)) (*T, error) {
+// readRef reads a reference file.
+func readRef[T any](ctx context.Context, loc objstore.Location, decode func([]byte) (*T, error)) (*T, error) {
 	data, err := objstore.ReadAll(ctx, loc, maxRefBytes)
 	if err != nil && fault.KindOf(err) == fault.NotFound {
 		return nil, errRefGone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("table: read reference %s: %w", path, err)
+		return nil, fmt.Errorf("table: read reference %s: %w", loc, err)
 	}
 	ref, err := decode(data)
-	return ref, fault.In(path, err)
+	return ref, fault.In(loc.String(), err)
 }
 
 // refNames lists the references that a folder of the main table holds,
