@@ -30,6 +30,7 @@ const (
 	asList            // a fixed-size list that the engine has no type for
 	asNulls           // null type
 	asBool            // a struct without fields
+	asValues          // a dictionary
 )
 
 // carrier turns arrays as scans give them into arrays that the engine takes.
@@ -78,6 +79,7 @@ func newCarrier(f arrow.Field) (*carrier, error) {
 	case *arrow.NullType:
 		c.form, c.field.Type = asNulls, arrow.PrimitiveTypes.Int32
 	case *arrow.DictionaryType:
+		c.form, c.field.Type = asValues, dt.ValueType
 		c.text = dt.ValueType.ID() == arrow.STRING || dt.ValueType.ID() == arrow.LARGE_STRING
 	case arrow.NestedType:
 		return c, c.nested(dt)
@@ -90,6 +92,9 @@ func newCarrier(f arrow.Field) (*carrier, error) {
 
 func (c *carrier) nested(dt arrow.NestedType) error {
 	fields := dt.Fields()
+	if m, ok := dt.(*arrow.MapType); ok { // its only field is the entries struct
+		fields = []arrow.Field{m.KeyField(), m.ItemField()}
+	}
 	if len(fields) == 0 {
 		c.form, c.field.Type = asBool, arrow.FixedWidthTypes.Boolean
 		return nil
@@ -170,8 +175,10 @@ func (c *carrier) carry(data arrow.ArrayData, t *tagger) (arrow.ArrayData, error
 		defer a.Release()
 		a.Data().Retain()
 		return a.Data(), nil
-	default: // asBool
+	case asBool:
 		return boolOf(data), nil
+	default: // asValues
+		return dictionaryValues(data)
 	}
 }
 

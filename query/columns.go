@@ -172,11 +172,23 @@ func publicField(f arrow.Field, t *engine.Type) arrow.Field {
 	case *arrow.ListType:
 		f.Type = arrow.ListOfField(itemField(dt.ElemField(), child(0)))
 	case *arrow.FixedSizeListType:
+		if t.HasReference() { // blobs lie below structs and lists only
+			f.Type = arrow.ListOfField(itemField(dt.ElemField(), child(0)))
+			break
+		}
+		if t.HasReference() { // blobs lie below structs and lists only
+			f.Type = arrow.ListOfField(itemField(dt.ElemField(), child(0)))
+			break
+		}
 		f.Type = arrow.FixedSizeListOfField(dt.Len(), itemField(dt.ElemField(), child(0)))
 	case *arrow.MapType:
 		key := publicField(dt.KeyField(), child(0))
 		key.Nullable = false
-		f.Type = arrow.MapOfFields(key, publicField(dt.ItemField(), child(1)))
+		value := publicField(dt.ItemField(), child(1))
+		f.Type = arrow.MapOfFields(key, value)
+		if t.HasReference() {
+			f.Type = arrow.ListOfField(arrow.Field{Name: "entries", Type: arrow.StructOf(key, value)})
+		}
 	case *arrow.StructType:
 		fields := dt.Fields()
 		for i := range fields {

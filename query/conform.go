@@ -61,7 +61,7 @@ func (c *conformer) conform(data arrow.ArrayData, to arrow.Field, visible []bool
 	case *arrow.Date64Type:
 		return numbers(data, dt, func(d int32) (int64, bool) { return int64(d) * 86400000, true }, func(int32) error { return nil })
 	case *arrow.TimestampType:
-		return relabel(data, to.Type, arrow.TIMESTAMP)
+		return timestamps(data, dt)
 	case *arrow.DurationType:
 		if from.ID() == arrow.INTERVAL_MONTH_DAY_NANO {
 			a := array.NewMonthDayNanoIntervalData(data)
@@ -240,8 +240,27 @@ func time32(data arrow.ArrayData, to *arrow.Time32Type) (arrow.ArrayData, error)
 	})
 }
 
+// timestamps gives times their unit back: with a zone, the engine counts
+// microseconds whatever they were.
+func timestamps(data arrow.ArrayData, to *arrow.TimestampType) (arrow.ArrayData, error) {
+	from, ok := data.DataType().(*arrow.TimestampType)
+	if !ok || perSecond(from.Unit) < perSecond(to.Unit) {
+		return nil, misfit(data.DataType(), to)
+	}
+	unit := perSecond(from.Unit) / perSecond(to.Unit)
+	if unit == 1 {
+		return relabel(data, to, arrow.TIMESTAMP)
+	}
+	return numbers(data, to, func(v int64) (int64, bool) { return v / unit, v%unit == 0 }, func(v int64) error {
+		return fault.New(fault.Internal, "query: time %d in %s does not fit %s", v, from.Unit, to)
+	})
+}
+
 // list converts a list or map to a list, large list or map.
 func (c *conformer) list(data arrow.ArrayData, to, elem arrow.Field, visible []bool) (arrow.ArrayData, error) {
+	if data.DataType().ID() == arrow.FIXED_SIZE_LIST {
+		return c.listOfArray(data, to, elem, visible)
+	}
 	offsets, validity, first, last, err := listOffsets(data, to.Type)
 	if err != nil {
 		return nil, err
@@ -377,6 +396,26 @@ func (c *conformer) fixedList(data arrow.ArrayData, to *arrow.FixedSizeListType,
 	}
 	defer child.Release()
 	return array.NewData(to, data.Len(), []*memory.Buffer{validity}, []arrow.ArrayData{child}, data.NullN(), 0), nil
+}
+
+// listOfArray converts an array of the engine to a list.
+func (c *conformer) listOfArray(data arrow.ArrayData, to, elem arrow.Field, visible []bool) (arrow.ArrayData, error) {
+	n := int(data.DataType().(*arrow.FixedSizeListType).Len())
+	if to.Type.ID() != arrow.LIST || int64(n)*int64(data.Len()) > math.MaxInt32 {
+		return nil, misfit(data.DataType(), to.Type)
+	}
+	fixed, err := c.fixedList(data, arrow.FixedSizeListOfField(int32(n), elem), visible)
+	if err != nil {
+		return nil, err
+	}
+	defer fixed.Release()
+	offsets := newBuffer(arrow.Int32Traits.BytesRequired(data.Len() + 1))
+	defer offsets.Release()
+	starts := arrow.Int32Traits.CastFromBytes(offsets.Bytes())
+	for i := range starts {
+		starts[i] = int32(i * n)
+	}
+	return array.NewData(to.Type, fixed.Len(), []*memory.Buffer{fixed.Buffers()[0], offsets}, fixed.Children(), fixed.NullN(), 0), nil
 }
 
 func (c *conformer) structure(data arrow.ArrayData, to *arrow.StructType, visible []bool) (arrow.ArrayData, error) {

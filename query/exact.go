@@ -305,3 +305,88 @@ func durations(a *array.MonthDayNanoInterval, dt *arrow.DurationType) (arrow.Arr
 	}
 	return taken(b.NewArray()), nil
 }
+
+// dictionaryValues looks up the values of a dictionary array. The engine reads
+// null indices of a dictionary as its first value.
+func dictionaryValues(data arrow.ArrayData) (arrow.ArrayData, error) {
+	a := array.NewDictionaryData(data)
+	defer a.Release()
+	n := a.Dictionary().Len()
+	index := func(i int) (int, error) {
+		at := a.GetValueIndex(i)
+		if at < 0 || at >= n {
+			return 0, fault.New(fault.Corrupt, "query: index %d in a dictionary of %d values", at, n)
+		}
+		return at, nil
+	}
+	switch d := a.Dictionary().(type) {
+	case *array.String:
+		return lookUp(a, array.NewStringBuilder(memory.DefaultAllocator), d.IsNull, d.Value, index)
+	case *array.LargeString:
+		return lookUp(a, array.NewLargeStringBuilder(memory.DefaultAllocator), d.IsNull, d.Value, index)
+	case *array.Binary:
+		return lookUp(a, array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary), d.IsNull, d.Value, index)
+	case *array.LargeBinary:
+		return lookUp(a, array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.LargeBinary), d.IsNull, d.Value, index)
+	}
+	return fixedValues(a, index)
+}
+
+// appender is what builders of one value type have in common.
+type appender[T any] interface {
+	array.Builder
+	Append(T)
+}
+
+func lookUp[T any](a *array.Dictionary, b appender[T], isNull func(int) bool, value func(int) T, index func(int) (int, error)) (arrow.ArrayData, error) {
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			b.AppendNull()
+			continue
+		}
+		at, err := index(i)
+		if err != nil {
+			return nil, err
+		}
+		if isNull(at) {
+			b.AppendNull()
+			continue
+		}
+		b.Append(value(at))
+	}
+	return taken(b.NewArray()), nil
+}
+
+// fixedValues looks up values of a fixed width.
+func fixedValues(a *array.Dictionary, index func(int) (int, error)) (arrow.ArrayData, error) {
+	d := a.Dictionary()
+	dt, ok := d.DataType().(arrow.FixedWidthDataType)
+	if !ok || dt.BitWidth()%8 != 0 || len(d.Data().Buffers()) != 2 {
+		return nil, fault.New(fault.Internal, "query: a dictionary of %s", d.DataType())
+	}
+	width := dt.BitWidth() / 8
+	out, validity := newBuffer(a.Len()*width), newBuffer(int(bitutil.BytesForBits(int64(a.Len()))))
+	defer out.Release()
+	defer validity.Release()
+	nulls := 0
+	for i := range a.Len() {
+		at, err := 0, error(nil)
+		isNull := a.IsNull(i)
+		if !isNull {
+			if at, err = index(i); err != nil {
+				return nil, err
+			}
+			isNull = d.IsNull(at)
+		}
+		if isNull {
+			nulls++
+			continue
+		}
+		bitutil.SetBit(validity.Bytes(), i)
+		from := (d.Data().Offset() + at) * width
+		copy(out.Bytes()[i*width:(i+1)*width], d.Data().Buffers()[1].Bytes()[from:from+width])
+	}
+	return array.NewData(d.DataType(), a.Len(), []*memory.Buffer{validity, out}, nil, nulls, 0), nil
+}

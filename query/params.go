@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
@@ -136,4 +137,52 @@ func paramValue(a arrow.Array, i int) (any, error) {
 		return strconv.FormatInt(n/1000, 10) + " microseconds", nil
 	}
 	return nil, fmt.Errorf("a value of type %s cannot be bound; send it as text", a.DataType())
+}
+
+// paramLiteral writes a value as SQL, for statements whose types depend on those
+// of their parameters.
+func paramLiteral(a arrow.Array, i int) (string, error) {
+	if d, ok := a.(*array.Dictionary); ok && d.IsValid(i) {
+		return paramLiteral(d.Dictionary(), d.GetValueIndex(i))
+	}
+	v, err := paramValue(a, i)
+	if err != nil {
+		return "", err
+	}
+	as := func(text, name string) string { return "CAST(" + literal(text) + " AS " + name + ")" }
+	switch v := v.(type) {
+	case nil:
+		return "NULL", nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int64:
+		return "(" + strconv.FormatInt(v, 10) + ")", nil
+	case uint64:
+		return "(" + strconv.FormatUint(v, 10) + ")", nil
+	case float64:
+		return as(strconv.FormatFloat(v, 'g', -1, 64), "DOUBLE"), nil
+	case []byte:
+		return "from_hex(" + literal(hex.EncodeToString(v)) + ")", nil
+	case string:
+		switch dt := a.DataType().(type) {
+		case arrow.DecimalType:
+			if dt.GetPrecision() <= 38 && dt.GetScale() >= 0 {
+				return as(v, fmt.Sprintf("DECIMAL(%d, %d)", dt.GetPrecision(), dt.GetScale())), nil
+			}
+			return as(v, "DOUBLE"), nil
+		case *arrow.Date32Type, *arrow.Date64Type:
+			return as(v, "DATE"), nil
+		case *arrow.Time32Type, *arrow.Time64Type:
+			return as(v, "TIME"), nil
+		case *arrow.DurationType:
+			return as(v, "INTERVAL"), nil
+		case *arrow.TimestampType:
+			if dt.TimeZone != "" {
+				return as(v, "TIMESTAMPTZ"), nil
+			}
+			return as(v, "TIMESTAMP"), nil
+		}
+		return literal(v), nil
+	}
+	return "", fmt.Errorf("a value of type %s cannot be bound; send it as text", a.DataType())
 }

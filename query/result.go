@@ -39,7 +39,11 @@ type result struct {
 // start executes the statement on a run.
 func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) (*result, error) {
 	unlink := r.while(ctx)
-	for i, v := range s.binding {
+	binding := s.binding
+	if p.filled {
+		binding = nil
+	}
+	for i, v := range binding {
 		if err := p.prepared.Bind(i, v); err != nil {
 			unlink()
 			return nil, err

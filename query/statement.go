@@ -32,6 +32,7 @@ type Statement struct {
 	plan    *plan
 	params  []Param
 	binding []any
+	values  []string // the binding as SQL
 	bound   bool
 }
 
@@ -40,6 +41,7 @@ type plan struct {
 	prepared *engine.Prepared
 	columns  []resultColumn // nil until the types are known
 	unknown  bool
+	filled   bool // values stand in its text
 	pins     []Pin
 }
 
@@ -67,7 +69,7 @@ func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statemen
 	for _, p := range st.plan.prepared.Params() {
 		st.params = append(st.params, Param{Name: p.Name, Type: paramType(p.Type)})
 	}
-	st.binding = make([]any, len(st.params))
+	st.binding, st.values = make([]any, len(st.params)), make([]string, len(st.params))
 	return st, nil
 }
 
@@ -75,7 +77,7 @@ func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statemen
 func rewriteAts(s *statement.Statement) (string, error) {
 	edits := make([]statement.Edit, 0, len(s.Ats))
 	for _, at := range s.Ats {
-		if at.Literal.Kind == 0 {
+		if at.Literal.Kind == 0 || at.Literal.Kind == statement.Bound {
 			return "", fault.New(fault.Invalid, "query: AT (%s => …) takes a number or text, not an expression or parameter: %q", at.Unit, at.Value.Of(s.Text))
 		}
 		argument := "version"
@@ -120,17 +122,17 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 		p.prepared.Close()
 		return nil, r.explain(ctx, err)
 	}
+	for _, c := range append(p.prepared.Columns(), p.prepared.Params()...) {
+		p.unknown = p.unknown || c.Type.Unknown()
+	}
 	columns := outputs{}
-	if s.text.Kind == statement.Select {
+	if s.text.Kind == statement.Select && !p.unknown { // the engine has no plan of open types
 		a, found, err := r.analyse(ctx, s.sql)
 		if err != nil {
 			return fail(err)
 		}
 		columns = found
 		r.payload.Store(a.payload)
-	}
-	for _, c := range p.prepared.Columns() {
-		p.unknown = p.unknown || c.Type.Unknown()
 	}
 	if !p.unknown {
 		raw, err := p.prepared.Schema()
@@ -227,6 +229,9 @@ func (s *Statement) Bind(rec arrow.RecordBatch, row int) error {
 			return fault.New(fault.Invalid, "query: parameter %s, row %d: %w", p.Name, row, err)
 		}
 		s.binding[i] = v
+		if s.values[i], err = paramLiteral(rec.Column(at), row); err != nil {
+			return fault.New(fault.Invalid, "query: parameter %s, row %d: %w", p.Name, row, err)
+		}
 	}
 	s.bound = true
 	return nil
@@ -285,12 +290,19 @@ func (s *Statement) Query(ctx context.Context, o QueryOptions) (array.RecordRead
 
 // take gives the run of Prepare once, else a new one.
 func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, error) {
-	if asPrepared && s.first != nil {
+	if asPrepared && s.first != nil && !s.plan.unknown {
 		r := s.first
 		s.first = nil
 		return r, s.plan, nil
 	}
 	again := *s
+	if s.plan.unknown {
+		filled, err := s.filled()
+		if err != nil {
+			return nil, nil, err
+		}
+		again = *filled
+	}
 	if asPrepared {
 		again.session.Pins = s.plan.pins
 	}
@@ -298,6 +310,7 @@ func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, err
 	if err != nil {
 		return nil, nil, err
 	}
+	p.filled = s.plan.unknown
 	if !s.plan.unknown && !p.unknown {
 		was, err := schemaOf(s.plan.columns, schema.Materialized)
 		if err == nil {
@@ -313,4 +326,30 @@ func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, err
 		}
 	}
 	return r, p, nil
+}
+
+// filled is the statement with its values in the place of its parameters. The
+// types of one that leaves them open, and what it does with blob columns, are
+// known only then.
+func (s *Statement) filled() (*Statement, error) {
+	text := s.text.Text
+	edits := make([]statement.Edit, 0, len(s.text.Params))
+	for _, p := range s.text.Params {
+		if p.Index > len(s.values) {
+			return nil, fault.New(fault.Internal, "query: parameter %d of %d", p.Index, len(s.values))
+		}
+		edits = append(edits, statement.Edit{Span: p.Span, Text: s.values[p.Index-1]})
+	}
+	text, err := statement.Rewrite(text, edits...)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := statement.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	again := *s
+	again.text, again.params, again.binding = parsed, nil, nil
+	again.sql, err = rewriteAts(parsed)
+	return &again, err
 }

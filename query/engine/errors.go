@@ -16,6 +16,7 @@ var kinds = []struct {
 }{
 	{"Catalog Error: Table with name", fault.NotFound},
 	{"Catalog Error: Schema with name", fault.NotFound},
+	{"Binder Error: Catalog \"", fault.NotFound},
 	{"Out of Memory Error", fault.Exhausted},
 	{"Object Size Error", fault.Exhausted},
 	{"Permission Error", fault.Denied},

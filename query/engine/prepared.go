@@ -135,6 +135,7 @@ type Result struct {
 	options C.duckdb_arrow_options
 	columns []Field
 	schema  *arrow.Schema
+	ended   bool // asking the engine again would be an error
 }
 
 // Columns are the result's names and types.
@@ -252,10 +253,14 @@ func (r *Result) Next(ctx context.Context) (arrow.RecordBatch, error) {
 }
 
 func (r *Result) fetch(ctx context.Context) (C.duckdb_data_chunk, error) {
+	if r.ended {
+		return nil, nil
+	}
 	defer r.conn.watch(ctx)()
 	for {
 		chunk := C.duckdb_fetch_chunk(*r.r)
 		if chunk == nil {
+			r.ended = true
 			if text := C.duckdb_result_error(r.r); text != nil && *text != 0 {
 				return nil, r.conn.db.failure(ctx, C.GoString(text))
 			}

@@ -187,9 +187,6 @@ func Enters(dt arrow.DataType) bool {
 			}
 		}
 		return len(dt.(arrow.NestedType).Fields()) > 0
-	case *arrow.DictionaryType:
-		_, ok := simple[dt.ValueType.ID()]
-		return ok
 	}
 	_, ok := simple[dt.ID()]
 	return ok
@@ -227,8 +224,6 @@ func plainType(f arrow.Field) (C.duckdb_logical_type, error) {
 		return C.duckdb_create_logical_type(C.int(TypeTime)), nil
 	case *arrow.TimestampType:
 		return C.duckdb_create_logical_type(C.int(timestampType(dt))), nil
-	case *arrow.DictionaryType:
-		return plainType(arrow.Field{Name: f.Name, Type: dt.ValueType})
 	case *arrow.ListType, *arrow.LargeListType:
 		return withChildren(f, func(c []C.duckdb_logical_type, _ []*C.char) C.duckdb_logical_type {
 			return C.duckdb_create_list_type(c[0])
