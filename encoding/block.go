@@ -1,6 +1,8 @@
 package encoding
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -167,4 +169,24 @@ func appendZeros(dst []byte, n, count int) []byte {
 		dst = append(dst, make([]byte, need)...)
 	}
 	return dst
+}
+
+// countBits counts set bits in [from, to).
+func countBits(p []byte, from, to int) int {
+	count := 0
+	for from < to && from%8 != 0 {
+		if getBit(p, from) {
+			count++
+		}
+		from++
+	}
+	for ; from+64 <= to; from += 64 {
+		count += bits.OnesCount64(binary.LittleEndian.Uint64(p[from/8:]))
+	}
+	for ; from < to; from++ {
+		if getBit(p, from) {
+			count++
+		}
+	}
+	return count
 }
