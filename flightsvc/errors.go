@@ -22,6 +22,7 @@ var statusCodes = map[fault.Kind]codes.Code{
 	fault.Denied:       codes.PermissionDenied,
 	fault.Corrupt:      codes.DataLoss,
 	fault.Unsupported:  codes.Unimplemented,
+	fault.Unavailable:  codes.Unavailable,
 }
 
 // code is the gRPC code of an error. A call that its client gave up is that,

@@ -30,6 +30,7 @@ func TestCodes(t *testing.T) {
 		fault.Denied:       codes.PermissionDenied,
 		fault.Corrupt:      codes.DataLoss,
 		fault.Unsupported:  codes.Unimplemented,
+		fault.Unavailable:  codes.Unavailable,
 	} {
 		if got := code(fmt.Errorf("x: %w", fault.New(kind, "y"))); got != want {
 			t.Errorf("%v is %v, want %v", kind, got, want)

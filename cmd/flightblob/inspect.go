@@ -208,7 +208,7 @@ func (in *inspection) print(out io.Writer) error {
 			for _, k := range in.Kinds[b.Column] {
 				bytes := fmt.Sprint(k.Bytes)
 				if k.Whole > 0 {
-					bytes += fmt.Sprintf(", and %d whole objects of unrecorded length", k.Whole)
+					bytes += fmt.Sprintf(", and unrecorded lengths of %d", k.Whole)
 				}
 				line("%s\t%s\t%d\t%s", b.Column, k.Kind, k.Values, bytes)
 			}

@@ -50,7 +50,6 @@ func (s *sqlSettings) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&s.endpointRows, "endpoint-rows", 1<<20, "least `ROWS` in each endpoint of a plain scan that clients may read over several streams")
 }
 
-
 func (s *serving) flags(f *pflag.FlagSet) {
 	s.places.flags(f, nil)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:31337", "`ADDR` to listen on; port 0 picks one")
@@ -99,6 +98,12 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	}
 	if err := s.checkListen(); err != nil {
 		return err
+	}
+	if s.memory <= 0 {
+		return usagef("--memory %s: streams need some memory; the default is 256MiB", s.memory.String())
+	}
+	if s.drain < 0 {
+		return usagef("--drain-timeout %s: a time to wait, 0 for none", s.drain)
 	}
 	if err := makeDefaultRoot(&s.places); err != nil {
 		return err

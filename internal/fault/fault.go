@@ -26,11 +26,12 @@ const (
 	Denied                   // this server may not touch that
 	Corrupt                  // stored bytes are damaged, cut short or missing
 	Unsupported              // a feature of a newer or foreign writer
+	Unavailable              // a store that cannot be reached now; try again
 )
 
 var kindNames = [...]string{
 	"internal", "invalid", "not found", "already exists", "failed precondition",
-	"conflict", "exhausted", "denied", "corrupt", "unsupported",
+	"conflict", "exhausted", "denied", "corrupt", "unsupported", "unavailable",
 }
 
 // String names the kind in lower case.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -297,6 +298,10 @@ func (s *Store) failure(ctx context.Context, op, path string, err error) error {
 func kindOfStatus(err error) fault.Kind {
 	var answer interface{ HTTPStatusCode() int }
 	if !errors.As(err, &answer) {
+		// Nothing answered: the wire or the host behind it is down.
+		if wire := net.Error(nil); errors.As(err, &wire) {
+			return fault.Unavailable
+		}
 		return fault.Internal
 	}
 	switch answer.HTTPStatusCode() {
