@@ -26,6 +26,7 @@ const viewFunction = "flightblob_table"
 // tableFunctions are the table functions of this program.
 var tableFunctions = []engine.TableFunction{
 	{Name: viewFunction, Args: 3},
+	{Name: filterFunction},
 	{Name: "lance_scan", Args: 1, Named: map[string]engine.TypeID{
 		"version": engine.TypeUBigInt, "tag": engine.TypeVarchar, "branch": engine.TypeVarchar,
 		"timestamp": engine.TypeVarchar, "row_ids": engine.TypeBoolean,
@@ -102,6 +103,9 @@ func (r *run) bind(call engine.Call) (engine.Relation, error) {
 			return nil, err
 		}
 		return r.known(call, s, true, false)
+	}
+	if call.Function == filterFunction {
+		return r.filtered()
 	}
 	name, err := r.find(call.Args[0])
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/query/engine"
@@ -16,11 +17,12 @@ import (
 
 // column is one column of a relation over a table.
 type column struct {
-	name    string        // in SQL
-	stored  string        // as the scan takes it; "" for the virtual column
-	field   *schema.Field // nil for columns that a scan adds
-	carrier *carrier
-	blobs   int // blob leaves at and below it
+	name     string        // in SQL
+	stored   string        // as the scan takes it; "" for the virtual column and for positions
+	field    *schema.Field // nil for columns that a scan adds
+	carrier  *carrier
+	blobs    int  // blob leaves at and below it
+	position bool // values are the rows' positions in scan order
 }
 
 // relation is a version of a table as the engine sees it.
@@ -93,9 +95,11 @@ func (rel *relation) Rows() int64 { return int64(rel.snapshot.Rows()) }
 // Scan implements engine.Relation.
 func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	r := rel.run
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = rel.columns[c].stored
+	names := []string{}
+	for _, c := range columns {
+		if !rel.columns[c].position {
+			names = append(names, rel.columns[c].stored)
+		}
 	}
 	scan, err := rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names})
 	if err != nil {
@@ -157,12 +161,18 @@ func (b *batches) carry(in arrow.RecordBatch) (arrow.RecordBatch, int, error) {
 			c.Release()
 		}
 	}()
-	for i, at := range b.columns {
+	next := 0
+	for _, at := range b.columns {
+		if rel.columns[at].position {
+			columns = append(columns, b.positions(int(in.NumRows())))
+			continue
+		}
 		first := t.next
-		data, err := rel.columns[at].carrier.carry(in.Column(i).Data(), t)
+		data, err := rel.columns[at].carrier.carry(in.Column(next).Data(), t)
 		if err != nil {
 			return nil, 0, err
 		}
+		next++
 		columns = append(columns, array.MakeFromData(data))
 		data.Release()
 		t.next = first + rel.columns[at].blobs
@@ -173,6 +183,19 @@ func (b *batches) carry(in arrow.RecordBatch) (arrow.RecordBatch, int, error) {
 		window = windowOf(columns, rel.run.engine.stepBytes()/2)
 	}
 	return array.NewRecordBatch(b.schema, columns, in.NumRows()), window, nil
+}
+
+// positions tells where the rows of the current batch stand in scan order.
+func (b *batches) positions(n int) arrow.Array {
+	values := newBuffer(n * arrow.Uint64SizeBytes)
+	defer values.Release()
+	at := arrow.Uint64Traits.CastFromBytes(values.Bytes())
+	for i := range at {
+		at[i] = b.scan.RowPosition(i)
+	}
+	data := array.NewData(arrow.PrimitiveTypes.Uint64, n, []*memory.Buffer{nil, values}, nil, 0, 0)
+	defer data.Release()
+	return array.MakeFromData(data)
 }
 
 // Close implements engine.Batches.

@@ -37,6 +37,9 @@ type run struct {
 	// scans hand over fewer rows at a time.
 	payload atomic.Bool
 
+	// filter is the version that a filter without a statement reads.
+	filter *table.Snapshot
+
 	mu        sync.Mutex
 	snapshots map[pinKey]*table.Snapshot
 	pins      []Pin
