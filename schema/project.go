@@ -59,7 +59,7 @@ func (s *Schema) ArrowOf(columns []Column, v View) (*arrow.Schema, error) {
 // through structs; names may hold dots themselves, and at each level the
 // longest name that leads to a column wins. Unknown names are fault.NotFound;
 // a name twice, two columns of one name, and names that lead into lists, maps,
-// packed structs or blobs are fault.Invalid.
+// or blobs are fault.Invalid.
 func (s *Schema) Project(paths []string) ([]Column, error) {
 	columns := make([]Column, 0, len(paths))
 	seen := make(map[string]bool, len(paths))
@@ -105,7 +105,7 @@ func descend(fields []*Field, rest, path string, blocked *error) (*Field, error)
 		case f == nil:
 		case end == len(rest):
 			return f, nil
-		case f.Shape != Struct:
+		case f.Shape != Struct && !f.Packed:
 			if *blocked == nil {
 				*blocked = closed(f, path)
 			}
@@ -137,8 +137,6 @@ func closed(f *Field, path string) error {
 	switch {
 	case f.Blob != NotBlob:
 		what = "a blob; ask for the whole column, with the descriptor face for its parts"
-	case f.Packed:
-		what = "a packed struct, which is read as a whole"
 	case f.Shape == List, f.Shape == LargeList, f.Shape == FixedSizeList:
 		what = "a list; ask for the whole list"
 	case f.Shape == Map:

@@ -115,3 +115,15 @@ func (f *Field) Path() []*Field {
 	}
 	return path
 }
+
+// Stored is the field whose columns hold f: f itself, or the outermost packed
+// struct above it, whose children share one column.
+func (f *Field) Stored() *Field {
+	stored := f
+	for n := f.Parent; n != nil; n = n.Parent {
+		if n.Packed {
+			stored = n
+		}
+	}
+	return stored
+}

@@ -46,7 +46,7 @@ func (s *Snapshot) project(names []string) (*projection, error) {
 		if c.Field == nil {
 			continue
 		}
-		for leaf := range c.Field.Leaves() {
+		for leaf := range c.Field.Stored().Leaves() {
 			if _, ok := p.slot[leaf.ID]; !ok {
 				p.slot[leaf.ID] = len(p.leaves)
 				p.leaves = append(p.leaves, leaf)
