@@ -4,6 +4,7 @@ import random
 import shutil
 
 import lance
+import pytest
 from referee import crafted, golden, oracle
 from referee.client import Client
 from referee.compare import difference
@@ -65,3 +66,26 @@ def test_damaged_bytes(binary, tmp_path, seed, full):
     assert not wrong, "\n".join([f"{len(wrong)} wrong", *wrong[:20]])
     assert min(answers["error"], answers["same"]) > 0, "the injuries prove nothing"
     assert high < 600 << 20, f"damaged bytes made the server take {high >> 20} MiB"
+
+
+# Injuries of a manifest that need no checksum to be seen: what was there, and what stands there now.
+SEEN = {
+    "a struct with a column of its own": (b"lance.blob.v2", b"lance.blob/v2"),
+    "a known field of another wire type": (b"int64\x30\x01", b"int64\x10\x01"),
+    "a version that is not the file's": (b"LANC", b"LANX"),
+}
+
+
+@pytest.mark.parametrize("injury", SEEN)
+def test_injury_that_shows(binary, tmp_path, injury):
+    """pylance refuses these, and so does the server, rather than to answer rows of another shape."""
+    path = tmp_path / "root" / "t.lance"
+    shutil.copytree(golden.TABLES / "many_inline" / "table.lance", path)
+    (manifest,) = (path / "_versions").glob("*.manifest")
+    before, after = SEEN[injury]
+    whole = manifest.read_bytes()
+    at = whole.rindex(before)  # the manifest proper stands behind the transaction
+    manifest.write_bytes(whole[:at] + after + whole[at + len(before) :])
+    with Server(binary, path.parent) as server, Raw(server.uri) as raw:
+        answer = raw.get({"table": "t"})
+    assert answer.code == "DATA_LOSS", repr(answer)
