@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+)
+
+// printer writes rows as they come and counts them.
+type printer func(rows array.RecordReader, w io.Writer, s screen) (int64, error)
+
+func printerOf(format string) (printer, error) {
+	switch format {
+	case "table":
+		return printTable, nil
+	case "json":
+		return printJSON, nil
+	case "csv":
+		return printCSV, nil
+	case "arrow":
+		return printArrow, nil
+	}
+	return nil, usagef("--format %q is not table, json, csv or arrow", format)
+}
+
+// each reads all batches and counts their rows.
+func each(rows array.RecordReader, do func(arrow.RecordBatch) error) (n int64, err error) {
+	for rows.Next() {
+		rec := rows.RecordBatch()
+		if err := do(rec); err != nil {
+			return n, err
+		}
+		n += rec.NumRows()
+	}
+	return n, rows.Err()
+}
+
+// printJSON writes one object a line, keys in the order of the columns.
+func printJSON(rows array.RecordReader, w io.Writer, _ screen) (int64, error) {
+	out := bufio.NewWriter(w)
+	fields := rows.Schema().Fields()
+	keys := make([][]byte, len(fields))
+	for c, f := range fields {
+		key, err := appendText(nil, f.Name)
+		if err != nil {
+			return 0, err
+		}
+		keys[c] = append(key, ':')
+	}
+	var line []byte
+	n, err := each(rows, func(rec arrow.RecordBatch) error {
+		for row := range int(rec.NumRows()) {
+			line = append(line[:0], '{')
+			for c, f := range fields {
+				if c > 0 {
+					line = append(line, ',')
+				}
+				var err error
+				if line, err = (style{}).append(append(line, keys[c]...), f, rec.Column(c), row); err != nil {
+					return err
+				}
+			}
+			if _, err := out.Write(append(line, '}', '\n')); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	})
+	return n, errors.Join(err, out.Flush())
+}
+
+// printCSV writes a header and RFC 4180 records; NULL is an empty field.
+func printCSV(rows array.RecordReader, w io.Writer, _ screen) (int64, error) {
+	out := csv.NewWriter(w)
+	fields := rows.Schema().Fields()
+	record := make([]string, len(fields))
+	for c, f := range fields {
+		record[c] = f.Name
+	}
+	if err := out.Write(record); err != nil {
+		return 0, err
+	}
+	n, err := each(rows, func(rec arrow.RecordBatch) error {
+		for row := range int(rec.NumRows()) {
+			for c, f := range fields {
+				record[c] = ""
+				if rec.Column(c).IsNull(row) {
+					continue
+				}
+				var err error
+				if record[c], err = (style{}).text(f, rec.Column(c), row); err != nil {
+					return err
+				}
+			}
+			if err := out.Write(record); err != nil {
+				return err
+			}
+		}
+		out.Flush()
+		return out.Error()
+	})
+	out.Flush()
+	return n, errors.Join(err, out.Error())
+}
+
+// printArrow writes an IPC stream.
+func printArrow(rows array.RecordReader, w io.Writer, _ screen) (int64, error) {
+	out := ipc.NewWriter(w, ipc.WithSchema(rows.Schema()))
+	n, err := each(rows, out.Write)
+	if err != nil {
+		return n, err // without an end, so that readers see that it is cut
+	}
+	return n, out.Close()
+}
