@@ -15,6 +15,8 @@ type resultColumn struct {
 	reference arrow.Field
 	// passed is the table's field that the column is, nil for a computed one.
 	passed *passed
+	// late is set when the engine has only the positions of the values.
+	late *lateColumn
 }
 
 // resultColumns decides the types of a result: raw is the engine's own schema,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -57,10 +58,12 @@ type Filtered struct {
 	schema   *arrow.Schema
 	none     *table.Scan // of no rows, for what it knows about the columns
 
-	scan *table.Scan // of the current positions
-	err  error
-	end  bool
-	refs atomic.Int64
+	scan  *table.Scan // of the current positions
+	last  uint64      // the last position that met the condition
+	begun bool        // there was one
+	err   error
+	end   bool
+	refs  atomic.Int64
 }
 
 // FilterSchema checks a request and gives the schema of its rows with blobs in
@@ -142,6 +145,9 @@ func (r *run) prepareFilter(ctx context.Context, condition string, req FilterReq
 		return nil, fault.New(fault.Invalid, "filter: a condition holds no subquery; run a SELECT statement instead")
 	}
 	sql := fmt.Sprintf("SELECT %s FROM %s() AS %s WHERE (\n%s\n)", positionColumn, filterFunction, engine.Quote(req.Snapshot.Table().Name()), condition)
+	if inList.MatchString(condition) { // the engine may join with a list, which loses the order
+		sql += " ORDER BY " + positionColumn
+	}
 	if req.Limit != nil {
 		sql += fmt.Sprintf(" LIMIT %d", min(*req.Limit, math.MaxInt64))
 	}
@@ -160,6 +166,9 @@ func (r *run) prepareFilter(ctx context.Context, condition string, req FilterReq
 	r.payload.Store(a.payload)
 	return p, nil
 }
+
+// inList finds IN in a condition, or what looks like it.
+var inList = regexp.MustCompile(`(?i)\bin\b`)
 
 // filterError takes the engine's picture of the whole statement out of its
 // errors: the client sent the condition only.
@@ -231,7 +240,14 @@ func (f *Filtered) more() error {
 			chunk.Release()
 			return fault.New(fault.Internal, "query: positions are %s", chunk.Column(0).DataType())
 		}
-		rows = append(rows, column.Uint64Values()...)
+		for _, at := range column.Uint64Values() {
+			if f.begun && at <= f.last {
+				chunk.Release()
+				return fault.New(fault.Internal, "query: rows of a filter out of order: %d after %d", at, f.last)
+			}
+			f.begun, f.last = true, at
+			rows = append(rows, at)
+		}
 		chunk.Release()
 		if f.scan == nil && len(rows) > 0 && f.scanning.Rows == nil {
 			break // the first batch early

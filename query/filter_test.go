@@ -30,6 +30,7 @@ func TestFilter(t *testing.T) {
 		{"fragments_and_deletions", query.FilterRequest{Predicate: "id > 4 -- and no more", Columns: []string{"img", "id"}}},
 		{"fragments_and_deletions", query.FilterRequest{Predicate: "blob_size(img) > 50", Offset: 1, Limit: limit(3)}},
 		{"fragments_and_deletions", query.FilterRequest{Predicate: "id < 0"}},
+		{"fragments_and_deletions", query.FilterRequest{Predicate: "id IN (9, 2, 7, 1, 5, 3, 6, 8, 4, 10, 11, 12)", Limit: limit(5)}},
 		{"fragments_and_deletions", query.FilterRequest{Predicate: "true"}},
 		{"kinds_basic_v22", query.FilterRequest{Predicate: `blob_kind(img) = 'packed' or "table".id = 0`}},
 		{"kinds_basic_v22", query.FilterRequest{Predicate: "md5(img) = md5(img) and octet_length(img) is not null", Limit: limit(0)}},
@@ -69,7 +70,7 @@ func TestFilter(t *testing.T) {
 		if tt.req.Columns != nil {
 			columns = strings.Join(tt.req.Columns, ", ")
 		}
-		sql := fmt.Sprintf("select %s from lance_scan('%s.\"table\"', row_ids := %t) as \"table\" where %s\n", columns, tt.fixture, tt.req.Columns != nil, tt.req.Predicate)
+		sql := fmt.Sprintf("select %s from lance_scan('%s.\"table\"', row_ids := %t) as \"table\" where %s\norder by id", columns, tt.fixture, tt.req.Columns != nil, tt.req.Predicate)
 		if tt.req.Limit != nil {
 			sql += fmt.Sprintf(" limit %d offset %d", *tt.req.Limit, tt.req.Offset)
 		}

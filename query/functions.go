@@ -133,7 +133,9 @@ func (r *run) known(call engine.Call, s *table.Snapshot, virtual, rowIDs bool) (
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.relations[callKey(call.Function, call.Args, call.Named)] = rel
+	key := callKey(call.Function, call.Args, call.Named)
+	rel.postpone(key, r.late)
+	r.relations[key] = rel
 	return rel, nil
 }
 

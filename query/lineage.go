@@ -18,6 +18,7 @@ import (
 type passed struct {
 	field    *schema.Field
 	nullable bool // beyond the field's own: a join or a null parent can make it null
+	from     tableColumn
 }
 
 // analysis reads the engine's plan of a statement: which result columns are a
@@ -29,6 +30,7 @@ type analysis struct {
 	run     *run
 	ctes    map[float64]outputs
 	payload bool
+	survey  survey
 }
 
 // outputs are the columns of an operator. known is false when not even their
@@ -67,7 +69,7 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 	if answer.Error {
 		return nil, outputs{}, fault.New(fault.Invalid, "%s", answer.Message)
 	}
-	a := &analysis{run: r, ctes: map[float64]outputs{}}
+	a := &analysis{run: r, ctes: map[float64]outputs{}, survey: survey{used: map[tableColumn]bool{}}}
 	if len(answer.Plans) != 1 {
 		return a, outputs{}, fault.New(fault.Internal, "query: %d plans for one statement", len(answer.Plans))
 	}
@@ -98,12 +100,14 @@ func (a *analysis) operator(n object) outputs {
 		children := objects(n["children"])
 		if len(children) == 2 {
 			a.ctes[cteIndex(n)] = a.operator(children[0])
+			a.survey.off = true
 			return a.operator(children[1])
 		}
 	}
 	for _, c := range objects(n["children"]) {
 		below = append(below, a.operator(c))
 	}
+	a.survey.note(n, below)
 	first := outputs{}
 	if len(below) > 0 {
 		first = below[0]
@@ -164,8 +168,9 @@ func (a *analysis) get(n object) outputs {
 		value, _ := p["value"].(object)
 		named[text(p["key"])] = valueText(value)
 	}
+	call := callKey(text(n["name"]), args, named)
 	a.run.mu.Lock()
-	rel := a.run.relations[callKey(text(n["name"]), args, named)]
+	rel := a.run.relations[call]
 	a.run.mu.Unlock()
 	ids := objects(n["column_indexes"])
 	if len(listOf(n["projection_ids"])) > 0 {
@@ -177,7 +182,7 @@ func (a *analysis) get(n object) outputs {
 	}
 	for i, id := range ids {
 		if at := integer(id["index"]); at >= 0 && at < len(rel.columns) && rel.columns[at].field != nil {
-			out.columns[i] = &passed{field: rel.columns[at].field}
+			out.columns[i] = &passed{field: rel.columns[at].field, from: tableColumn{call, at}}
 		}
 	}
 	return out
@@ -199,7 +204,7 @@ func weaken(columns []*passed) []*passed {
 	out := make([]*passed, len(columns))
 	for i, c := range columns {
 		if c != nil {
-			out[i] = &passed{c.field, true}
+			out[i] = &passed{field: c.field, nullable: true}
 		}
 	}
 	return out
@@ -255,7 +260,7 @@ func union(below []outputs) outputs {
 				out.columns[i] = nil
 				continue
 			}
-			out.columns[i] = &passed{out.columns[i].field, out.columns[i].nullable || c.nullable || c.field.Nullable}
+			out.columns[i] = &passed{field: out.columns[i].field, nullable: out.columns[i].nullable || c.nullable || c.field.Nullable}
 		}
 	}
 	return out
@@ -315,7 +320,7 @@ func member(p *passed, which any) *passed {
 	for i, c := range p.field.Children {
 		byName, isText := which.(string)
 		if isText && strings.EqualFold(c.Name, byName) || !isText && integer(which) == i+1 {
-			return &passed{c, p.nullable || p.field.Nullable}
+			return &passed{field: c, nullable: p.nullable || p.field.Nullable}
 		}
 	}
 	return nil
@@ -326,7 +331,7 @@ func item(p *passed) *passed {
 	if p == nil || p.field.Shape != schema.List && p.field.Shape != schema.LargeList || len(p.field.Children) != 1 {
 		return nil
 	}
-	return &passed{p.field.Children[0], true}
+	return &passed{field: p.field.Children[0], nullable: true}
 }
 
 // check walks a plan for expressions that misuse references.

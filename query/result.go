@@ -29,6 +29,8 @@ type result struct {
 	target   int64
 	conform  conformer
 	waiting  arrow.RecordBatch // fetched, did not fit into the last batch
+	late     bool              // some columns are fetched now
+	rowBytes int64             // of late columns, as the last batch had them; 0 = not known
 	cur      arrow.RecordBatch
 	err      error
 	ended    bool
@@ -73,6 +75,7 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 	for i, c := range res.columns {
 		fields[i] = c.reference
 		res.leaves += leavesOf(c.reference)
+		res.late = res.late || c.late != nil
 	}
 	res.schema = arrow.NewSchema(fields, nil)
 	return res, nil
@@ -132,7 +135,7 @@ func (res *result) gather() (arrow.RecordBatch, error) {
 	}()
 	rows, bytes := int64(0), int64(0)
 	for {
-		chunk, err := res.rows.Next(res.ctx)
+		chunk, err := res.chunk(res.most() - rows)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +145,7 @@ func (res *result) gather() (arrow.RecordBatch, error) {
 		parts = append(parts, chunk)
 		rows += chunk.NumRows()
 		bytes += sizeOf(chunk)
-		if !res.produced || rows >= mostRows || bytes >= res.target {
+		if !res.produced || rows >= res.most() || bytes >= res.target {
 			break
 		}
 	}
@@ -174,6 +177,36 @@ func (res *result) gather() (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(parts[0].Schema(), columns, rows), nil
 }
 
+// most is how many rows a batch may have.
+func (res *result) most() int64 {
+	switch {
+	case !res.late:
+		return mostRows
+	case res.rowBytes == 0:
+		return lateFirst
+	}
+	return min(max(res.target/res.rowBytes, 1), mostRows)
+}
+
+// chunk gives the engine's next rows, at most so many when columns of them are
+// fetched yet.
+func (res *result) chunk(most int64) (arrow.RecordBatch, error) {
+	next := res.waiting
+	res.waiting = nil
+	if next == nil {
+		var err error
+		if next, err = res.rows.Next(res.ctx); next == nil || err != nil {
+			return nil, err
+		}
+	}
+	if !res.late || next.NumRows() <= most {
+		return next, nil
+	}
+	defer next.Release()
+	res.waiting = next.NewSlice(most, next.NumRows())
+	return next.NewSlice(0, most), nil
+}
+
 func sizeOf(batch arrow.RecordBatch) int64 {
 	n := int64(0)
 	for _, c := range batch.Columns() {
@@ -190,7 +223,22 @@ func (res *result) shaped(in arrow.RecordBatch) (arrow.RecordBatch, error) {
 			c.Release()
 		}
 	}()
+	late, err := res.fetchLate(in)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, g := range late {
+			g.release()
+		}
+	}()
 	for i, c := range res.columns {
+		if c.late != nil {
+			a := lateArray(late, in.Column(i), c.late)
+			a.Retain()
+			columns = append(columns, a)
+			continue
+		}
 		data, err := res.conform.conform(in.Column(i).Data(), c.reference, nil)
 		if err != nil {
 			return nil, fault.New(fault.KindOf(err), "column %q: %w", c.reference.Name, err)
@@ -236,6 +284,10 @@ func (res *result) Release() {
 	if res.cur != nil {
 		res.cur.Release()
 		res.cur = nil
+	}
+	if res.waiting != nil {
+		res.waiting.Release()
+		res.waiting = nil
 	}
 	res.rows.Close()
 	res.prepared.Close()

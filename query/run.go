@@ -44,6 +44,7 @@ type run struct {
 	snapshots map[pinKey]*table.Snapshot
 	pins      []Pin
 	relations map[string]*relation // by call, for the columns that a plan names
+	late      map[tableColumn]bool // columns that the engine does not get
 	sources   map[sourceKey]uint32
 	failed    error
 }

@@ -1,0 +1,350 @@
+package query
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
+)
+
+// Wide columns that a statement only passes on are read late: the scan gives the
+// engine the rows' positions in their place, and the values are fetched for the
+// rows of the result. What is compared, sorted or computed with is read as ever.
+//
+// That pays where few rows come out, or at least in the order of the table. So
+// it is done for one table with a condition and without ORDER BY, and for any
+// statement with a LIMIT that is not large.
+
+// tableColumn is a column of a call of a table function.
+type tableColumn struct {
+	call   string
+	column int
+}
+
+// Limits of late reading.
+const (
+	lateLimit   = 64 << 10 // the largest LIMIT that makes late reading worthwhile
+	lateRows    = 4096     // smaller tables are read at once
+	lateFirst   = 64       // rows that are fetched before their width is known
+	narrowBytes = 16       // values up to this are no wider than a position and a half
+)
+
+// survey collects what late reading depends on while a plan is followed.
+type survey struct {
+	used    map[tableColumn]bool
+	gets    int
+	filters int
+	orders  int
+	limit   bool // a small constant LIMIT
+	off     bool // the plan holds what cannot be followed
+}
+
+// note looks at one operator whose inputs are below.
+func (s *survey) note(n object, below []outputs) {
+	for _, b := range below {
+		if !b.known {
+			s.off = true
+			return
+		}
+	}
+	first := outputs{known: true}
+	if len(below) > 0 {
+		first = below[0]
+	}
+	switch text(n["type"]) {
+	case "LOGICAL_GET":
+		s.gets++
+	case "LOGICAL_PROJECTION":
+		for _, e := range objects(n["expressions"]) {
+			if text(e["expression_class"]) != "BOUND_REF" {
+				s.mark(e, first)
+			}
+		}
+	case "LOGICAL_FILTER":
+		s.filters++
+		s.mark(n["expressions"], first)
+	case "LOGICAL_ORDER_BY", "LOGICAL_TOP_N":
+		s.orders++
+		s.mark(n["orders"], first)
+	case "LOGICAL_LIMIT":
+		if l, _ := n["limit_val"].(object); text(l["type"]) == "CONSTANT_VALUE" && integer(l["constant_integer"]) <= lateLimit {
+			s.limit = true
+		}
+	case "LOGICAL_CROSS_PRODUCT":
+	case "LOGICAL_COMPARISON_JOIN":
+		if text(n["join_type"]) != "INNER" || n["predicate"] != nil || len(below) != 2 {
+			s.all(below)
+			return
+		}
+		for _, c := range objects(n["conditions"]) {
+			s.mark(c["left"], below[0])
+			s.mark(c["right"], below[1])
+		}
+	default:
+		s.all(below)
+	}
+}
+
+// mark notes the columns that an expression uses.
+func (s *survey) mark(v any, in outputs) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			s.mark(e, in)
+		}
+	case object:
+		if text(v["expression_class"]) == "BOUND_REF" {
+			if p := in.at(integer(v["index"])); p != nil {
+				s.used[p.from] = true
+			}
+			return
+		}
+		for _, e := range v {
+			s.mark(e, in)
+		}
+	}
+}
+
+func (s *survey) all(below []outputs) {
+	for _, b := range below {
+		for _, p := range b.columns {
+			if p != nil {
+				s.used[p.from] = true
+			}
+		}
+	}
+}
+
+// worthwhile says whether reading late can pay at all.
+func (s *survey) worthwhile() bool {
+	return !s.off && (s.limit || s.gets == 1 && s.filters > 0 && s.orders == 0)
+}
+
+// late picks the columns of a result that are read late.
+func (a *analysis) late(root outputs) map[tableColumn]bool {
+	if !root.known || !a.survey.worthwhile() {
+		return nil
+	}
+	picked := map[tableColumn]bool{}
+	for _, p := range root.columns {
+		if p == nil || p.nullable || p.from.call == "" || a.survey.used[p.from] {
+			continue
+		}
+		a.run.mu.Lock()
+		rel := a.run.relations[p.from.call]
+		a.run.mu.Unlock()
+		if rel != nil && rel.Rows() >= lateRows && rel.columns[p.from.column].field == p.field && wide(p.field) {
+			picked[p.from] = true
+		}
+	}
+	return picked
+}
+
+// wide says that values of a field may be large, and that they come out of a
+// scan as results show them.
+func wide(f *schema.Field) bool {
+	for range f.Blobs() {
+		return false
+	}
+	shown, err := f.Arrow(schema.Descriptor)
+	if err != nil || holdsDictionary(shown.Type) {
+		return false
+	}
+	if fixed, ok := shown.Type.(arrow.FixedWidthDataType); ok {
+		return fixed.BitWidth() > 8*narrowBytes
+	}
+	return shown.Type.ID() != arrow.NULL
+}
+
+func holdsDictionary(dt arrow.DataType) bool {
+	if dt.ID() == arrow.DICTIONARY {
+		return true
+	}
+	if nested, ok := dt.(arrow.NestedType); ok {
+		for _, f := range nested.Fields() {
+			if holdsDictionary(f.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// postpone makes the engine see positions in place of columns.
+func (rel *relation) postpone(call string, late map[tableColumn]bool) {
+	fields := rel.schema.Fields()
+	for i := range rel.columns {
+		if !late[tableColumn{call, i}] {
+			continue
+		}
+		c := &rel.columns[i]
+		c.position = true
+		c.carrier = &carrier{field: arrow.Field{Name: c.name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true}}
+		fields[i] = c.carrier.field
+	}
+	rel.schema = arrow.NewSchema(fields, nil)
+}
+
+// lateColumn is a column of a result that is fetched for the rows that come out.
+type lateColumn struct {
+	snapshot *table.Snapshot
+	stored   string
+}
+
+// postpone prepares the statement again with some columns read late. Without a
+// gain it leaves everything as it is.
+func (r *run) postpone(ctx context.Context, p *plan, sql string, late map[tableColumn]bool, found outputs) error {
+	if len(late) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	r.late = late
+	r.mu.Unlock()
+	again, err := r.conn.Prepare(ctx, sql)
+	if err != nil {
+		return r.notLate(ctx, nil)
+	}
+	types := again.Columns()
+	if len(types) != len(p.columns) {
+		return r.notLate(ctx, again)
+	}
+	columns := append([]resultColumn(nil), p.columns...)
+	for i, t := range types {
+		from := found.columns[i]
+		if from == nil || !late[from.from] {
+			continue
+		}
+		if t.Type.ID != engine.TypeUBigInt || columns[i].passed == nil {
+			return r.notLate(ctx, again)
+		}
+		r.mu.Lock()
+		rel := r.relations[from.from.call]
+		r.mu.Unlock()
+		columns[i].late = &lateColumn{rel.snapshot, rel.columns[from.from.column].stored}
+	}
+	p.prepared.Close()
+	p.prepared, p.columns = again, columns
+	return nil
+}
+
+// notLate gives up reading late: the statement binds as it did before.
+func (r *run) notLate(ctx context.Context, again *engine.Prepared) error {
+	if again != nil {
+		again.Close()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late, r.failed = nil, nil
+	return context.Cause(ctx)
+}
+
+// fetched is the columns of one table for the rows of a batch.
+type fetched struct {
+	snapshot  *table.Snapshot
+	positions *array.Uint64
+	names     []string
+	columns   map[string]arrow.Array
+}
+
+// fetchLate reads the late columns of a batch. The caller releases the arrays.
+func (res *result) fetchLate(in arrow.RecordBatch) ([]*fetched, error) {
+	var groups []*fetched
+	for i, c := range res.columns {
+		if c.late == nil {
+			continue
+		}
+		positions, ok := in.Column(i).(*array.Uint64)
+		if !ok || positions.NullN() > 0 {
+			return nil, fault.New(fault.Internal, "query: column %q has no positions", c.reference.Name)
+		}
+		var group *fetched
+		for _, g := range groups {
+			if g.snapshot == c.late.snapshot && array.Equal(g.positions, positions) {
+				group = g
+			}
+		}
+		if group == nil {
+			group = &fetched{snapshot: c.late.snapshot, positions: positions, columns: map[string]arrow.Array{}}
+			groups = append(groups, group)
+		}
+		if group.columns[c.late.stored] == nil {
+			group.columns[c.late.stored] = positions // until it is read
+			group.names = append(group.names, c.late.stored)
+		}
+	}
+	bytes := int64(0)
+	for i, g := range groups {
+		n, err := g.read(res.ctx)
+		if err != nil {
+			for _, done := range groups[:i] {
+				done.release()
+			}
+			return nil, err
+		}
+		bytes += n
+	}
+	if rows := in.NumRows(); rows > 0 {
+		res.rowBytes = max(bytes/rows, 1)
+	}
+	return groups, nil
+}
+
+func (g *fetched) read(ctx context.Context) (int64, error) {
+	scan, err := g.snapshot.Scan(ctx, table.ScanRequest{Columns: g.names, Rows: g.positions.Uint64Values()})
+	if err != nil {
+		return 0, err
+	}
+	defer scan.Release()
+	parts := make([][]arrow.Array, len(g.names))
+	defer func() {
+		for _, column := range parts {
+			for _, a := range column {
+				a.Release()
+			}
+		}
+	}()
+	bytes := int64(0)
+	for scan.Next() {
+		for i, a := range scan.RecordBatch().Columns() {
+			a.Retain()
+			parts[i] = append(parts[i], a)
+			bytes += int64(a.Data().SizeInBytes())
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return 0, err
+	}
+	for i, name := range g.names {
+		whole, err := array.Concatenate(parts[i], memory.DefaultAllocator)
+		if err != nil || whole.Len() != g.positions.Len() {
+			for _, done := range g.names[:i] {
+				g.columns[done].Release()
+			}
+			return 0, fault.New(fault.Internal, "query: %d rows of column %q for %d: %w", len(parts[i]), name, g.positions.Len(), err)
+		}
+		g.columns[name] = whole
+	}
+	return bytes, nil
+}
+
+func (g *fetched) release() {
+	for _, name := range g.names {
+		g.columns[name].Release()
+	}
+}
+
+// lateArray finds the values of a late column.
+func lateArray(groups []*fetched, in arrow.Array, c *lateColumn) arrow.Array {
+	for _, g := range groups {
+		if g.snapshot == c.snapshot && (g.positions == in || array.Equal(g.positions, in)) {
+			return g.columns[c.stored]
+		}
+	}
+	return nil
+}
