@@ -25,6 +25,7 @@ import sqlalchemy
 from referee import blobs, stock
 from referee.client import reason
 from referee.server import Server
+from test_readme import BLOCK, Shell
 
 SIZES = [10, 3000, 0, None, 700_000, 17 << 20]  # inline, packed, empty, null, dedicated, more than ADBC takes
 LARGE = len(SIZES) - 1
@@ -279,6 +280,21 @@ def test_flightsql_dbapi(server):
         assert [column[0] for column in cursor.description] == ["id", "img"]
         with pytest.raises(Exception, match="absent"):
             cursor.execute("SELECT * FROM absent")
+
+
+def test_documentation(binary, tmp_path):
+    """The programs of docs/clients.md, as test_readme.py runs those of README.md."""
+    blocks = BLOCK.findall((pathlib.Path(__file__).resolve().parent.parent / "docs" / "clients.md").read_text())
+    assert [kind for kind, _, _ in blocks].count("run") >= 7
+    shell = Shell(tmp_path, binary)
+    try:
+        for kind, language, text in blocks:
+            if kind == "run":
+                shell.run(language, text)
+            else:
+                getattr(shell, kind)(text)
+    finally:
+        shell.stop()
 
 
 PROGRAM = """
