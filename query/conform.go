@@ -21,7 +21,6 @@ func blobKind(k uint8) blob.Kind { return blob.Kind(k) }
 // so no forged one ever leaves the engine.
 type conformer struct {
 	registry *reference.Registry
-	scratch  []byte
 }
 
 // isReferenceType recognises the engine's references by shape; what tells them
@@ -467,6 +466,7 @@ func (c *conformer) references(data arrow.ArrayData, to arrow.DataType, visible 
 		return nil, misfit(data.DataType(), to)
 	}
 	n := data.Len()
+	checker := c.registry.Checker()
 	validity := newBuffer(int(bitutil.BytesForBits(int64(n))))
 	defer validity.Release()
 	nulls := 0
@@ -493,7 +493,7 @@ func (c *conformer) references(data arrow.ArrayData, to arrow.DataType, visible 
 		if source.IsValid(i) && tag.IsValid(i) {
 			v.Source, v.Tag = source.Value(i), tag.Value(i)
 		}
-		if _, err := c.registry.Check(&v, &c.scratch); err != nil {
+		if _, err := checker.Check(&v); err != nil {
 			return nil, err
 		}
 	}

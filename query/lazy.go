@@ -17,9 +17,9 @@ import (
 // engine the rows' positions in their place, and the values are fetched for the
 // rows of the result. What is compared, sorted or computed with is read as ever.
 //
-// That pays where few rows come out, or at least in the order of the table. So
-// it is done for one table with a condition and without ORDER BY, and for any
-// statement with a LIMIT that is not large.
+// That pays where few rows come out. So it is done for any statement with a LIMIT
+// that is not large, and for one table of wide rows with a condition, whose rows
+// come in the order of the table: then it costs little if many meet it.
 
 // tableColumn is a column of a call of a table function.
 type tableColumn struct {
@@ -32,6 +32,7 @@ const (
 	lateLimit   = 64 << 10 // the largest LIMIT that makes late reading worthwhile
 	lateRows    = 4096     // smaller tables are read at once
 	lateFirst   = 64       // rows that are fetched before their width is known
+	lateWidth   = 256      // bytes of a row from which a condition alone makes it worthwhile
 	narrowBytes = 16       // values up to this are no wider than a position and a half
 )
 
@@ -139,11 +140,22 @@ func (a *analysis) late(root outputs) map[tableColumn]bool {
 		a.run.mu.Lock()
 		rel := a.run.relations[p.from.call]
 		a.run.mu.Unlock()
-		if rel != nil && rel.Rows() >= lateRows && rel.columns[p.from.column].field == p.field && wide(p.field) {
+		if rel != nil && rel.Rows() >= lateRows && (a.survey.limit || rel.rowBytes() >= lateWidth) && rel.columns[p.from.column].field == p.field && wide(p.field) {
 			picked[p.from] = true
 		}
 	}
 	return picked
+}
+
+// rowBytes is what a row takes in the data files on average.
+func (rel *relation) rowBytes() uint64 {
+	bytes := uint64(0)
+	for _, f := range rel.snapshot.Fragments() {
+		for _, d := range f.Files {
+			bytes += d.Bytes
+		}
+	}
+	return bytes / max(rel.snapshot.Rows(), 1)
 }
 
 // wide says that values of a field may be large, and that they come out of a

@@ -58,7 +58,7 @@ func (r *references) at(i int) (v reference.Value, ok bool) {
 		v.ID = r.id[i]
 	}
 	if has(4) {
-		v.URI = r.uri.text(i)
+		v.URI = r.uri.view(i)
 	}
 	if !r.children[reference.SourceChild].isNull(i) {
 		v.Source = r.source[i]
@@ -69,7 +69,8 @@ func (r *references) at(i int) (v reference.Value, ok bool) {
 	return v, true
 }
 
-// checked is a reference whose tag was right, nil origin for a null value.
+// checked is a reference whose tag was right, nil origin for a null value. Its
+// URI lies in the engine's vector and is valid during the call.
 type checked struct {
 	reference.Value
 	origin *reference.Origin
@@ -79,13 +80,13 @@ type checked struct {
 func (db *DB) checkAll(v C.duckdb_vector, n int) ([]checked, error) {
 	refs := referencesOf(v, n)
 	all := make([]checked, n)
-	var scratch []byte
+	checker := db.refs.Checker()
 	for i := range all {
 		value, ok := refs.at(i)
 		if !ok {
 			continue
 		}
-		origin, err := db.refs.Check(&value, &scratch)
+		origin, err := checker.Check(&value)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,6 @@ typedef struct {
 void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output);
 void fb_scan_local_init(duckdb_init_info info);
 void fb_scan_free(void *scan);
-const char *fb_string_data(duckdb_string_t *s, uint32_t *length);
 
 // Exported by Go. Errors are malloc'ed texts that the caller frees.
 extern void fbBind(duckdb_bind_info info);

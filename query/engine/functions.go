@@ -1,12 +1,8 @@
 package engine
 
-// #include "bridge.h"
-import "C"
-
 import (
 	"context"
 	"math"
-	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
@@ -57,17 +53,26 @@ func descriptors(_ *DB, all []checked, _ []vector, out vector) error {
 // sizes answers blob_size: from the descriptor, but for whole External objects,
 // whose stores are asked.
 func sizes(_ *DB, all []checked, _ []vector, out vector) error {
-	found, err := lengths(all)
+	open := make([]checked, 0, len(all))
+	where := make([]int, 0, len(all))
+	result := values[uint64](out)
+	for i := range all {
+		v := &all[i]
+		switch {
+		case v.origin == nil:
+			out.setNull(i)
+		case v.Kind == blob.External && v.Size == 0: // NUL-9
+			open, where = append(open, *v), append(where, i)
+		default:
+			result[i] = v.Size
+		}
+	}
+	found, err := lengths(open)
 	if err != nil {
 		return err
 	}
-	result := values[uint64](out)
-	for i := range all {
-		if all[i].origin == nil {
-			out.setNull(i)
-			continue
-		}
-		result[i] = found[i].Length
+	for k, i := range where {
+		result[i] = found[k].Length
 	}
 	return nil
 }
@@ -80,10 +85,7 @@ func plainSizes(in, out vector) {
 			out.setNull(i)
 			continue
 		}
-		s := (*C.duckdb_string_t)(unsafe.Add(in.data, i*int(unsafe.Sizeof(C.duckdb_string_t{}))))
-		var n C.uint32_t
-		C.fb_string_data(s, &n)
-		result[i] = uint64(n)
+		result[i] = uint64(in.length(i))
 	}
 }
 
@@ -149,7 +151,10 @@ func lengths(all []checked) ([]blob.Extent, error) {
 			return nil
 		})
 	}
-	return extents, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return extents, nil
 }
 
 // missing says what the absence of an object means: Lance-owned bytes are lost,

@@ -188,8 +188,3 @@ void fb_scan_free(void *p) {
 	free(s->source);
 	free(s);
 }
-
-const char *fb_string_data(duckdb_string_t *s, uint32_t *length) {
-	*length = s->value.inlined.length;
-	return *length <= 12 ? s->value.inlined.inlined : s->value.pointer.ptr;
-}

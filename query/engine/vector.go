@@ -3,7 +3,10 @@ package engine
 // #include "bridge.h"
 import "C"
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // vector views a flat vector of the engine; valid during a callback.
 type vector struct {
@@ -31,13 +34,28 @@ func (x vector) child(i int) vector {
 // values gives the fixed-width values.
 func values[T any](x vector) []T { return unsafe.Slice((*T)(x.data), x.n) }
 
-// text copies a string or blob out.
-func (x vector) text(i int) string {
-	s := (*C.duckdb_string_t)(unsafe.Add(x.data, i*int(unsafe.Sizeof(C.duckdb_string_t{}))))
-	var n C.uint32_t
-	p := C.fb_string_data(s, &n)
-	return C.GoStringN(p, C.int(n))
+// Layout of duckdb_string_t: the length, then up to 12 bytes of text, or 4 of
+// them and a pointer.
+const (
+	stringBytes  = 16
+	inlinedBytes = 12
+)
+
+// length is that of string or blob i.
+func (x vector) length(i int) uint32 { return *(*uint32)(unsafe.Add(x.data, i*stringBytes)) }
+
+// view lends a string or blob; valid as long as the vector is.
+func (x vector) view(i int) string {
+	n := x.length(i)
+	at := unsafe.Add(x.data, i*stringBytes+4)
+	if n > inlinedBytes {
+		at = *(*unsafe.Pointer)(unsafe.Add(x.data, i*stringBytes+8))
+	}
+	return unsafe.String((*byte)(at), int(n))
 }
+
+// text copies a string or blob out.
+func (x vector) text(i int) string { return strings.Clone(x.view(i)) }
 
 // setNull marks value i of an output as null.
 func (x *vector) setNull(i int) {

@@ -142,12 +142,27 @@ func (r *Registry) Tag(v *Value, scratch *[]byte) uint64 {
 	return sipHash(r.key, b)
 }
 
+// Checker checks the references of one step; it is for one goroutine and must
+// not outlive the step, since it remembers the origin that it saw last.
+type Checker struct {
+	registry *Registry
+	scratch  []byte
+	source   uint32
+	origin   *Origin
+}
+
+// Checker makes a Checker.
+func (r *Registry) Checker() *Checker { return &Checker{registry: r} }
+
 // Check gives the origin of a reference whose tag is right. Any other is
 // fault.Denied: the statement made it up.
-func (r *Registry) Check(v *Value, scratch *[]byte) (*Origin, error) {
-	if r.Tag(v, scratch) == v.Tag {
-		if o := r.Origin(v.Source); o != nil {
-			return o, nil
+func (c *Checker) Check(v *Value) (*Origin, error) {
+	if c.registry.Tag(v, &c.scratch) == v.Tag {
+		if c.origin == nil || c.source != v.Source {
+			c.origin, c.source = c.registry.Origin(v.Source), v.Source
+		}
+		if c.origin != nil {
+			return c.origin, nil
 		}
 	}
 	return nil, fault.New(fault.Denied, "query: a blob value was not read from a table but made by the statement; "+
