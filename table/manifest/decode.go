@@ -86,6 +86,9 @@ func section(data []byte, position uint64) ([]byte, error) {
 }
 
 func fromMessage(pb *lancepb.Manifest) (*Manifest, error) {
+	if err := checkWire(pb); err != nil {
+		return nil, err
+	}
 	tree, err := schema.FromRecords(records(pb.GetFields()), texts(pb.GetSchemaMetadata()))
 	if err != nil {
 		return nil, err
@@ -115,6 +118,9 @@ func fromMessage(pb *lancepb.Manifest) (*Manifest, error) {
 		return nil, err
 	}
 	if err := m.setFragments(pb.GetFragments()); err != nil {
+		return nil, err
+	}
+	if err := m.checkColumns(); err != nil {
 		return nil, err
 	}
 	return m, m.setDataFormat(pb.GetDataFormat())
