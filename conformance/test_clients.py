@@ -1,10 +1,13 @@
 """The clients of docs/clients.md, called as their users call them."""
 
+import base64
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -217,6 +220,10 @@ def test_pyarrow(server):
         assert "absent" in reason(caught.value)
         whole = client.do_get(fl.Ticket(b'{"table":"pictures"}')).read_all()
         assert whole["img"].to_pylist() == [value(i) for i in range(len(SIZES))]
+        reader = client.do_get(fl.Ticket(b'{"table":"pictures","batch_bytes":1024}'))
+        reader.read_chunk()
+        reader.cancel()
+        assert client.do_get(fl.Ticket(b'{"table":"pictures","columns":["id"]}')).read_all().num_rows == len(SIZES)
 
 
 def test_pandas(connection):
@@ -224,7 +231,7 @@ def test_pandas(connection):
     assert got["id"].tolist() == list(range(LARGE))
     assert got["serial"].dtype == "uint64"
     assert got["serial"][0] == UNSIGNED
-    assert [v if v else None for v in got["img"]] == [value(i) or None for i in range(LARGE)]
+    assert got["img"].tolist() == [value(i) for i in range(LARGE)]
     # Its ADBC reader takes no parameters; ADBC's own cursor does.
     with pytest.raises(NotImplementedError):
         pandas.read_sql("SELECT id FROM pictures WHERE id > ?", connection, params=(3,))
@@ -280,6 +287,46 @@ def test_flightsql_dbapi(server):
         assert [column[0] for column in cursor.description] == ["id", "img"]
         with pytest.raises(Exception, match="absent"):
             cursor.execute("SELECT * FROM absent")
+
+
+def test_command_line(binary, server):
+    """`flightblob query`, which is arrow-go's own client."""
+
+    def command(sql, *arguments):
+        return [binary, "query", "--connect", server.uri, *arguments, sql]
+
+    sql = f"SELECT id, img FROM pictures WHERE id IN (1, {LARGE}) ORDER BY id"
+    done = subprocess.run(command(sql, "--format", "arrow"), capture_output=True, timeout=60, check=True)
+    got = pa.ipc.open_stream(done.stdout).read_all()
+    assert got.to_pylist() == [{"id": i, "img": value(i)} for i in (1, LARGE)]
+    done = subprocess.run(command(sql, "--format", "json"), capture_output=True, text=True, timeout=60, check=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [base64.b64decode(row["img"]) for row in rows] == [value(1), value(LARGE)]
+    done = subprocess.run(command("SELECT absent FROM pictures"), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "absent" in done.stderr
+
+    endless = subprocess.Popen(command(ENDLESS), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    endless.send_signal(signal.SIGINT)
+    out, err = endless.communicate(timeout=5)
+    assert (endless.returncode, out, err) == (1, "", "flightblob: query: interrupted\n")
+
+
+def test_reads_what_is_asked(server):
+    """The sheet's promise, by what the server counts: sizes and kinds read no payload, a range reads the range."""
+    with fl.connect(server.uri) as client, connected(server.uri) as connection:
+
+        def payload():
+            (answered,) = client.do_action(fl.Action("describe", b'{"table":"pictures"}'))
+            objects = json.loads(answered.body.to_pybytes())["store"]["objects"]
+            return sum(o["bytes"] for o in objects if o["object"].endswith(".blob"))
+
+        before = payload()
+        answer(connection, "SELECT blob_size(img), blob_kind(img) FROM pictures ORDER BY blob_size(img) DESC")
+        assert payload() == before
+        answer(connection, "SELECT id, blob_range(img, 5, 100) FROM pictures WHERE id = 4")
+        assert payload() == before + 100
 
 
 def test_documentation(binary, tmp_path):
