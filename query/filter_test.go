@@ -79,9 +79,18 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ predicate, text string }{
-		{"", "empty"}, {"id = (select 1)", "subquery"}, {"nosuch = 1", "nosuch"}, {"id >", ""}, {"id = 1; drop table t", ";"},
-		{"id = 1 order by id", "order"}, {"img < img", "blob_bytes(b)"}, {"id = ?", "parameter"}, {"img", ""}, {"current_setting('x') = 1", "current_setting"},
-		{"id = 1) or (1 = 1", ""}, {"sum(id) > 3", "aggregate"},
+		{"", "empty"},
+		{"id = (select 1)", "subquery"},
+		{"nosuch = 1", "nosuch"},
+		{"id >", ""},
+		{"id = 1; drop table t", ";"},
+		{"id = 1 order by id", "order"},
+		{"img < img", "blob_bytes(b)"},
+		{"id = ?", "parameter"},
+		{"img", ""},
+		{"current_setting('x') = 1", "current_setting"},
+		{"id = 1) or (1 = 1", ""},
+		{"sum(id) > 3", "aggregate"},
 	} {
 		_, err := h.engine.Filter(t.Context(), query.FilterRequest{Snapshot: snapshot("kinds_basic_v22"), Predicate: tt.predicate})
 		if fault.KindOf(err) != fault.Invalid || err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(tt.text)) || strings.Contains(err.Error(), "flightblob_") {

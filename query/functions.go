@@ -204,9 +204,9 @@ type reading struct {
 }
 
 // Next implements engine.Batches.
-func (r *reading) Next() (arrow.RecordBatch, int, error) {
+func (r *reading) Next() (engine.Batch, error) {
 	if r.done || r.rows.batch == nil {
-		return nil, 0, io.EOF
+		return nil, io.EOF
 	}
 	r.done = true
 	var fields []arrow.Field
@@ -214,7 +214,7 @@ func (r *reading) Next() (arrow.RecordBatch, int, error) {
 	for _, c := range r.columns {
 		fields, columns = append(fields, r.rows.schema.Field(c)), append(columns, r.rows.batch.Column(c))
 	}
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, r.rows.batch.NumRows()), 0, nil
+	return engine.Ready{Rows: array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, r.rows.batch.NumRows())}, nil
 }
 
 // Close implements engine.Batches.

@@ -122,53 +122,78 @@ type batches struct {
 	columns  []int
 	schema   *arrow.Schema
 	resolver *blob.Resolver
-	numbers  []numberer // of the current fragment
-	scratch  []byte
 }
 
 // Next implements engine.Batches.
-func (b *batches) Next() (arrow.RecordBatch, int, error) {
+func (b *batches) Next() (engine.Batch, error) {
 	r := b.relation.run
 	if !b.scan.Next() {
 		if err := b.scan.Err(); err != nil {
 			r.fail(err)
-			return nil, 0, err
+			return nil, err
 		}
-		return nil, 0, io.EOF
+		return nil, io.EOF
 	}
-	batch, window, err := b.carry(b.scan.RecordBatch())
+	in := b.scan.RecordBatch()
+	in.Retain()
+	made := &scanned{batches: b, in: in, owners: b.scan.Owners()}
+	for _, at := range b.columns {
+		if b.relation.columns[at].position {
+			made.positions = b.positions(int(in.NumRows()))
+			break
+		}
+	}
+	return made, nil
+}
+
+// Close implements engine.Batches.
+func (b *batches) Close() { b.scan.Release() }
+
+// scanned is a batch of a scan that is carried into the engine by the thread
+// that takes it.
+type scanned struct {
+	*batches
+	in        arrow.RecordBatch
+	owners    []*blob.Owner
+	positions arrow.Array // nil when not wanted
+}
+
+// Make implements engine.Batch.
+func (s *scanned) Make() (arrow.RecordBatch, int, error) {
+	defer func() {
+		s.in.Release()
+		if s.positions != nil {
+			s.positions.Release()
+		}
+	}()
+	batch, window, err := s.carry()
 	if err != nil {
-		r.fail(err)
+		s.relation.run.fail(err)
 	}
 	return batch, window, err
 }
 
-func (b *batches) carry(in arrow.RecordBatch) (arrow.RecordBatch, int, error) {
-	rel := b.relation
-	owners := b.scan.Owners()
-	for len(b.numbers) < len(owners) {
-		b.numbers = append(b.numbers, numberer{})
+func (s *scanned) carry() (arrow.RecordBatch, int, error) {
+	rel := s.relation
+	t := &tagger{registry: rel.run.engine.registry, numbers: make([]numberer, len(s.owners))}
+	for i, o := range s.owners {
+		t.numbers[i] = numberer{run: rel.run, snapshot: rel.snapshot, resolver: s.resolver, owner: o}
 	}
-	for i, o := range owners {
-		if b.numbers[i].run == nil || b.numbers[i].owner != o {
-			b.numbers[i] = numberer{run: rel.run, snapshot: rel.snapshot, resolver: b.resolver, owner: o}
-		}
-	}
-	t := &tagger{numbers: b.numbers[:len(owners)], registry: rel.run.engine.registry, scratch: b.scratch}
-	columns := make([]arrow.Array, 0, len(b.columns))
+	columns := make([]arrow.Array, 0, len(s.columns))
 	defer func() {
 		for _, c := range columns {
 			c.Release()
 		}
 	}()
 	next := 0
-	for _, at := range b.columns {
+	for _, at := range s.columns {
 		if rel.columns[at].position {
-			columns = append(columns, b.positions(int(in.NumRows())))
+			s.positions.Retain()
+			columns = append(columns, s.positions)
 			continue
 		}
 		first := t.next
-		data, err := rel.columns[at].carrier.carry(in.Column(next).Data(), t)
+		data, err := rel.columns[at].carrier.carry(s.in.Column(next).Data(), t)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -177,12 +202,11 @@ func (b *batches) carry(in arrow.RecordBatch) (arrow.RecordBatch, int, error) {
 		data.Release()
 		t.next = first + rel.columns[at].blobs
 	}
-	b.scratch = t.scratch
 	window := 0
 	if rel.run.payload.Load() {
 		window = windowOf(columns, rel.run.engine.stepBytes()/2)
 	}
-	return array.NewRecordBatch(b.schema, columns, in.NumRows()), window, nil
+	return array.NewRecordBatch(s.schema, columns, s.in.NumRows()), window, nil
 }
 
 // positions tells where the rows of the current batch stand in scan order.
@@ -197,9 +221,6 @@ func (b *batches) positions(n int) arrow.Array {
 	defer data.Release()
 	return array.MakeFromData(data)
 }
-
-// Close implements engine.Batches.
-func (b *batches) Close() { b.scan.Release() }
 
 // windowOf is how many rows the engine may take at a time so that the blob
 // values in them are of at most so many bytes, if a single row is.

@@ -29,8 +29,6 @@ type kept struct {
 	schema  *arrow.Schema
 	batches []arrow.RecordBatch
 	window  int
-	block   bool // Next waits for ever
-	stop    chan struct{}
 }
 
 func (s *shelf) Bind(call Call) (Relation, error) {
@@ -60,13 +58,9 @@ type reading struct {
 	at      int
 }
 
-func (r *reading) Next() (arrow.RecordBatch, int, error) {
-	if r.table.block {
-		<-r.table.stop
-		return nil, 0, context.Canceled
-	}
+func (r *reading) Next() (Batch, error) {
 	if r.at >= len(r.table.batches) {
-		return nil, 0, io.EOF
+		return nil, io.EOF
 	}
 	b := r.table.batches[r.at]
 	r.at++
@@ -75,7 +69,7 @@ func (r *reading) Next() (arrow.RecordBatch, int, error) {
 	for _, c := range r.columns {
 		fields, columns = append(fields, b.Schema().Field(c)), append(columns, b.Column(c))
 	}
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, b.NumRows()), r.table.window, nil
+	return Ready{array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, b.NumRows()), r.table.window}, nil
 }
 
 func (r *reading) Close() {}

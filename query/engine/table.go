@@ -46,13 +46,29 @@ type Relation interface {
 
 // Batches are the rows of one scan.
 type Batches interface {
-	// Next gives the next batch and how many rows of it the engine may take at
-	// a time (0 = as many as it likes); io.EOF at the end. The engine releases
-	// the batch when it needs it no more. Calls come one at a time.
-	Next() (arrow.RecordBatch, int, error)
+	// Next gives the next batch, io.EOF at the end. Calls come one at a time.
+	Next() (Batch, error)
 	// Close ends the scan.
 	Close()
 }
+
+// Batch is a batch that is made when the engine takes it. Several may be made
+// at once, on different threads.
+type Batch interface {
+	// Make gives the rows, and how many of them the engine may take at a time
+	// (0 = as many as it likes). It is called once. The engine releases the rows
+	// when it needs them no more.
+	Make() (arrow.RecordBatch, int, error)
+}
+
+// Ready is a Batch that needs no making.
+type Ready struct {
+	Rows   arrow.RecordBatch
+	Window int
+}
+
+// Make implements Batch.
+func (r Ready) Make() (arrow.RecordBatch, int, error) { return r.Rows, r.Window, nil }
 
 // TableFunction is a table function to register. All arguments are text.
 type TableFunction struct {
@@ -288,24 +304,45 @@ func bare(dt arrow.DataType) arrow.DataType {
 //export fbNextBatch
 func fbNextBatch(handle C.uintptr_t, out *C.struct_ArrowArray, window *C.int64_t, text **C.char) C.int {
 	s := cgo.Handle(handle).Value().(*scan)
+	err := protect(func() error { return s.next(out, window) })
+	switch {
+	case err == nil:
+		return 1
+	case errors.Is(err, io.EOF):
+		return 0
+	}
+	s.fail(err)
+	*text = C.CString(mark + err.Error())
+	return -1
+}
+
+// take gives the next batch to one of the engine's threads.
+func (s *scan) take() (b Batch, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end == nil {
-		s.end = protect(func() error { return s.next(out, window) })
-		if s.end == nil {
-			return 1
-		}
+		s.end = protect(func() (err error) {
+			b, err = s.batches.Next()
+			return err
+		})
 	}
-	if errors.Is(s.end, io.EOF) {
-		return 0
-	}
-	*text = C.CString(mark + s.end.Error())
-	return -1
+	return b, s.end
+}
+
+// fail ends the scan for all threads.
+func (s *scan) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = err
 }
 
 func (s *scan) next(out *C.struct_ArrowArray, window *C.int64_t) error {
 	for {
-		batch, most, err := s.batches.Next()
+		taken, err := s.take()
+		if err != nil {
+			return err
+		}
+		batch, most, err := taken.Make()
 		if err != nil {
 			return err
 		}
