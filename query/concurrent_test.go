@@ -43,7 +43,7 @@ func TestConcurrentStatements(t *testing.T) {
 					cancel()
 					return
 				}
-				r, err := st.Query(ctx, query.ReadOptions{AsPrepared: true})
+				r, err := st.Query(ctx, query.QueryOptions{AsPrepared: true})
 				if err != nil {
 					t.Error(err)
 				} else {
@@ -82,7 +82,7 @@ func TestFreshness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	read := func(o query.ReadOptions) (string, error) {
+	read := func(o query.QueryOptions) (string, error) {
 		r, err := st.Query(t.Context(), o)
 		if err != nil {
 			return "", err
@@ -98,11 +98,11 @@ func TestFreshness(t *testing.T) {
 	if got := h.one(`select count(*) n from t`); got != `[{"n":3}]` {
 		t.Errorf("after an append: %s", got)
 	}
-	if got, err := read(query.ReadOptions{}); got != "3" || err != nil {
+	if got, err := read(query.QueryOptions{}); got != "3" || err != nil {
 		t.Errorf("a prepared statement after an append: %s, %v", got, err)
 	}
 	for range 2 {
-		if got, err := read(query.ReadOptions{AsPrepared: true}); got != "2" || err != nil {
+		if got, err := read(query.QueryOptions{AsPrepared: true}); got != "2" || err != nil {
 			t.Errorf("as prepared, after an append: %s, %v", got, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestFreshness(t *testing.T) {
 	if got := h.one(`select b from t where a = 3`); got != `[{"b":4}]` {
 		t.Errorf("after a new column: %s", got)
 	}
-	if _, err := read(query.ReadOptions{}); fault.KindOf(err) != fault.Precondition {
+	if _, err := read(query.QueryOptions{}); fault.KindOf(err) != fault.Precondition {
 		t.Errorf("a prepared statement after a new column: %v", err)
 	}
 	if got := h.one(`select b from t at (version => 3) where a = 1`); got != `[{"b":2}]` {

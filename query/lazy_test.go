@@ -34,7 +34,7 @@ func TestLateColumns(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 		defer st.Close()
-		r, err := st.Query(t.Context(), query.ReadOptions{View: schema.Materialized, AsPrepared: true})
+		r, err := st.Query(t.Context(), query.QueryOptions{View: schema.Materialized, AsPrepared: true})
 		if err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}

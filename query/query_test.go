@@ -76,7 +76,7 @@ func (h *house) try(ctx context.Context, s query.Session, view schema.View, sql 
 		return "", nil, err
 	}
 	defer st.Close()
-	r, err := st.Query(ctx, query.ReadOptions{View: view, AsPrepared: true})
+	r, err := st.Query(ctx, query.QueryOptions{View: view, AsPrepared: true})
 	if err != nil {
 		return "", nil, err
 	}

@@ -39,7 +39,7 @@ type result struct {
 }
 
 // start executes the statement on a run.
-func (s *Statement) start(ctx context.Context, r *run, p *plan, o ReadOptions) (*result, error) {
+func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) (*result, error) {
 	unlink := r.while(ctx)
 	binding := s.binding
 	if p.filled {
@@ -82,7 +82,7 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o ReadOptions) (
 }
 
 // faced gives the reader with blob columns in a face. It takes over res.
-func (res *result) faced(o ReadOptions) (array.RecordReader, error) {
+func (res *result) faced(o QueryOptions) (array.RecordReader, error) {
 	out, err := schemaOf(res.columns, o.View)
 	if err != nil {
 		res.Release()

@@ -125,13 +125,13 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	for _, c := range append(p.prepared.Columns(), p.prepared.Params()...) {
 		p.unknown = p.unknown || c.Type.Unknown()
 	}
-	columns := outputs{}
+	columns, late := outputs{}, map[tableColumn]bool(nil)
 	if s.text.Kind == statement.Select && !p.unknown { // the engine has no plan of open types
 		a, found, err := r.analyse(ctx, s.sql)
 		if err != nil {
 			return fail(err)
 		}
-		columns = found
+		columns, late = found, a.late(found)
 		r.payload.Store(a.payload)
 	}
 	if !p.unknown {
@@ -142,6 +142,9 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 		if p.columns, err = resultColumns(raw, p.prepared.Columns(), columns); err != nil {
 			return fail(err)
 		}
+	}
+	if err := r.postpone(ctx, p, s.sql, late, columns); err != nil {
+		return fail(err)
 	}
 	r.mu.Lock()
 	p.pins = append([]Pin(nil), r.pins...)
@@ -247,7 +250,7 @@ func (s *Statement) Close() {
 }
 
 // QueryOptions say how a result is wanted.
-type QueryOptions struct {
+type QueryOptions struct { //nolint:revive // they are those of Statement.Query
 	// View is the face of blob columns.
 	View schema.View
 	// BatchBytes and MaxValue are as in materialize.Options.

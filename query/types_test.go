@@ -104,7 +104,7 @@ func TestTypesPassThrough(t *testing.T) {
 					t.Fatalf("%s: %v", tt.sql, err)
 				}
 				defer st.Close()
-				r, err := st.Query(t.Context(), query.ReadOptions{View: schema.Materialized, AsPrepared: true})
+				r, err := st.Query(t.Context(), query.QueryOptions{View: schema.Materialized, AsPrepared: true})
 				if err != nil {
 					t.Fatalf("%s: %v", tt.sql, err)
 				}
