@@ -131,10 +131,7 @@ func (s *Server) enter(ctx context.Context, l *lease) (context.Context, func(), 
 	}
 	l.readers[r] = struct{}{}
 	s.reading.Store(l.key, l)
-	stop := func() {}
-	if limit := s.opts.StatementTimeout; limit > 0 {
-		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("statement: over the server's time limit of %s: %w", limit, context.DeadlineExceeded))
-	}
+	ctx, stop := s.limited(ctx)
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -147,6 +144,15 @@ func (s *Server) enter(ctx context.Context, l *lease) (context.Context, func(), 
 		l.query.params.release()
 		close(r.ended)
 	}, nil
+}
+
+// limited bounds the time that a statement may take.
+func (s *Server) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := s.opts.StatementTimeout
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("statement: over the server's time limit of %s: %w", limit, context.DeadlineExceeded))
 }
 
 // because puts the reason why a context ended in the place of what came of it.
@@ -282,6 +288,9 @@ func (l *lease) info(d *flight.FlightDescriptor, until time.Time, rows, bytes in
 	info := &flight.FlightInfo{
 		Schema: serialize(l.query.schema), FlightDescriptor: d,
 		TotalRecords: rows, TotalBytes: bytes, Ordered: true,
+	}
+	if l.query.plain != nil {
+		info.AppMetadata = versionMetadata(l.query.plain.snap)
 	}
 	for i := range l.query.parts {
 		ticket, err := statementTicket(l.ticket(i))

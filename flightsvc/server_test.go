@@ -142,6 +142,7 @@ func serve(t testing.TB, opts Options, roots ...string) *house {
 	t.Cleanup(func() {
 		g.Stop()
 		<-done
+		s.Close()
 		if err := registry.Close(); err != nil {
 			t.Error(err)
 		}

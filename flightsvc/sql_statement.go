@@ -43,7 +43,10 @@ func (s *Server) prepare(ctx context.Context, ns Namespace, text string) (Statem
 	case len(text) > maxStatement:
 		return nil, fault.New(fault.Invalid, "statement: a text of %d bytes is over the limit of %d", len(text), maxStatement)
 	}
-	return s.opts.Engine.Prepare(ctx, ns, text)
+	ctx, stop := s.limited(ctx)
+	defer stop()
+	st, err := s.opts.Engine.Prepare(ctx, ns, text)
+	return st, because(ctx, err)
 }
 
 // answers gives the schema of a statement's rows as sent. A statement without

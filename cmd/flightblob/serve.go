@@ -131,7 +131,7 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	budget := materialize.NewBudget(int64(s.memory))
 	meters := newMeters(h.counter, budget)
 	sql, err := query.Open(h.catalog, query.Options{
-		Memory: int64(s.sql.memory), SpillDir: s.sql.spill, Timeout: s.sql.timeout, Budget: budget, Log: log,
+		Memory: int64(s.sql.memory), SpillDir: s.sql.spill, Budget: budget, Log: log,
 	})
 	if err != nil {
 		return err

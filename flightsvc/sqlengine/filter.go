@@ -39,7 +39,9 @@ func (e *Engine) Filter(ctx context.Context, name catalog.Name, snap *table.Snap
 		table.RowAddr, statement.QuoteString(full), ref.Version, branch, condition)
 	st, err := e.sql.Prepare(ctx, query.Session{Catalog: name.Catalog, Schema: name.Schema}, text)
 	if err != nil {
-		return nil, err
+		// The place it shows is one in a text that the client did not write.
+		message, _, _ := strings.Cut(err.Error(), "\n\nLINE ")
+		return nil, fault.New(fault.KindOf(err), "filter: %s", message)
 	}
 	return &filter{snap: snap, statement: st}, nil
 }
