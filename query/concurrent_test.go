@@ -61,6 +61,42 @@ func TestConcurrentStatements(t *testing.T) {
 	group.Wait()
 }
 
+// TestNamespaces checks schemas that are child namespaces, and tables that
+// differ in the case of letters only.
+func TestNamespaces(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(tabletest.Root(t), "catalog", "testdata", "live.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	tabletest.Pylance(t, string(script), root)
+	h := &house{tb: t, counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h.over([]catalog.Root{{URI: root}}, root)
+	for _, tt := range []struct {
+		session query.Session
+		sql     string
+	}{
+		{query.Session{Schema: "ns"}, `select count(*) n from t`},
+		{query.Session{Schema: "ns$sub"}, `select count(*) n from t`},
+		{query.Session{}, `select count(*) n from ns.t`},
+		{query.Session{}, `select count(*) n from lance."ns$sub".t`},
+		{query.Session{}, `select count(*) n from NS.T a, registered b`},
+		{query.Session{}, `select count(*) n from lance_scan('Plain')`},
+		{query.Session{}, `select count(*) n from lance_scan('plain')`},
+	} {
+		if out, _, err := h.try(t.Context(), tt.session, schema.Materialized, tt.sql); err != nil || !strings.Contains(out, `"n":`) {
+			t.Errorf("%s: %s, %v", tt.sql, out, err)
+		}
+	}
+	err = h.fails(`select * from plain`)
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "lance.main.Plain") || !strings.Contains(err.Error(), "lance.main.plain") {
+		t.Errorf("a name that two tables have: %v", err)
+	}
+	if _, _, err := h.try(t.Context(), query.Session{Schema: "nosuch"}, schema.Materialized, `select 1`); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("a session in no schema: %v", err)
+	}
+}
+
 // TestFreshness checks that statements see tables, versions and columns as they
 // come and go, while a prepared one keeps its columns.
 func TestFreshness(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"regexp"
 	"strings"
@@ -226,11 +227,44 @@ const morePositions = 64 << 10
 
 // more opens the scan of the next rows that meet the condition.
 func (f *Filtered) more() error {
+	rows, err := f.positions()
+	if err != nil {
+		return err
+	}
+	f.scanning.Rows = rows
+	f.scan, err = f.snapshot.Scan(f.ctx, f.scanning)
+	return err
+}
+
+// Positions gives the positions in scan order of the rows that meet the
+// condition of a request, ascending, some at a time; Columns do not matter. A
+// slice belongs to the caller. After an error there are no more.
+func (e *Engine) Positions(ctx context.Context, req FilterRequest) iter.Seq2[[]uint64, error] {
+	return func(yield func([]uint64, error) bool) {
+		req.Columns = []string{}
+		f, err := e.Filter(ctx, req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer f.Release()
+		for {
+			rows, err := f.positions()
+			if errors.Is(err, io.EOF) || !yield(rows, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// positions gives the next rows that meet the condition, io.EOF at the end.
+func (f *Filtered) positions() ([]uint64, error) {
 	var rows []uint64
+	first := !f.begun
 	for len(rows) < morePositions {
 		chunk, err := f.rows.Next(f.ctx)
 		if err != nil {
-			return filterError(f.run.explain(f.ctx, err))
+			return nil, filterError(f.run.explain(f.ctx, err))
 		}
 		if chunk == nil {
 			break
@@ -238,28 +272,25 @@ func (f *Filtered) more() error {
 		column, ok := chunk.Column(0).(*array.Uint64)
 		if !ok {
 			chunk.Release()
-			return fault.New(fault.Internal, "query: positions are %s", chunk.Column(0).DataType())
+			return nil, fault.New(fault.Internal, "query: positions are %s", chunk.Column(0).DataType())
 		}
 		for _, at := range column.Uint64Values() {
 			if f.begun && at <= f.last {
 				chunk.Release()
-				return fault.New(fault.Internal, "query: rows of a filter out of order: %d after %d", at, f.last)
+				return nil, fault.New(fault.Internal, "query: rows of a filter out of order: %d after %d", at, f.last)
 			}
 			f.begun, f.last = true, at
 			rows = append(rows, at)
 		}
 		chunk.Release()
-		if f.scan == nil && len(rows) > 0 && f.scanning.Rows == nil {
+		if first {
 			break // the first batch early
 		}
 	}
 	if len(rows) == 0 {
-		return io.EOF
+		return nil, io.EOF
 	}
-	f.scanning.Rows = rows
-	var err error
-	f.scan, err = f.snapshot.Scan(f.ctx, f.scanning)
-	return err
+	return rows, nil
 }
 
 // Err implements array.RecordReader.

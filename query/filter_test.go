@@ -66,6 +66,16 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s: %v", tt.req.Predicate, err)
 		}
 		r.Release()
+		n := 0
+		for rows, err := range h.engine.Positions(t.Context(), tt.req) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(rows)
+		}
+		if want := strings.Count(got, `"img"`); n != want {
+			t.Errorf("%s: %d positions of %d rows", tt.req.Predicate, n, want)
+		}
 		columns := "*"
 		if tt.req.Columns != nil {
 			columns = strings.Join(tt.req.Columns, ", ")

@@ -74,14 +74,37 @@ func (e *Engine) newRun(ctx context.Context, s Session) (*run, error) {
 	e.mu.Lock()
 	e.runs[conn.ID()] = r
 	e.mu.Unlock()
-	if err := conn.Exec(ctx, "USE "+engine.Quote(r.catalog())+"."+engine.Quote(r.schema())); err != nil {
-		r.close()
-		if strings.Contains(err.Error(), "No catalog + schema named") {
-			err = fault.New(fault.NotFound, "query: the session's schema %s.%s does not exist", r.catalog(), r.schema())
+	err = r.use(ctx)
+	if err != nil && strings.Contains(err.Error(), "No catalog + schema named") {
+		if err = r.makeSchema(ctx); err == nil {
+			err = r.use(ctx)
 		}
+	}
+	if err != nil {
+		r.close()
 		return nil, err
 	}
 	return r, nil
+}
+
+// use makes the session's schema the one that unqualified names are in.
+func (r *run) use(ctx context.Context) error {
+	return r.conn.Exec(ctx, "USE "+engine.Quote(r.catalog())+"."+engine.Quote(r.schema()))
+}
+
+// makeSchema tells the engine of a schema of the catalog that it has not heard
+// of yet.
+func (r *run) makeSchema(ctx context.Context) error {
+	schemas, err := r.engine.cat.Schemas(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range schemas {
+		if strings.EqualFold(s.Catalog, r.catalog()) && strings.EqualFold(s.Name, r.schema()) {
+			return r.engine.views.schema(ctx, s.Catalog, s.Name)
+		}
+	}
+	return fault.New(fault.NotFound, "query: the session's schema %s.%s does not exist", r.catalog(), r.schema())
 }
 
 func (r *run) catalog() string {
