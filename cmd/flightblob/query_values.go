@@ -32,6 +32,9 @@ func isBlob(f arrow.Field) bool {
 
 // text writes a value on its own: text without quotes, nested values as JSON.
 func (s style) text(f arrow.Field, arr arrow.Array, i int) (string, error) {
+	if a, ok := arr.(array.StringLike); ok && !arr.IsNull(i) {
+		return strings.Clone(a.Value(i)), nil // the batch goes before a table has its widths
+	}
 	b, err := s.append(nil, f, arr, i)
 	if err != nil || len(b) == 0 || b[0] != '"' {
 		return string(b), err
@@ -110,6 +113,9 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 }
 
 func appendText(dst []byte, v string) ([]byte, error) {
+	if strings.IndexFunc(v, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) < 0 {
+		return append(append(append(dst, '"'), v...), '"'), nil
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
