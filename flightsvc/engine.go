@@ -8,7 +8,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -21,9 +20,13 @@ type Engine interface {
 	// of every table that the text does not pin is pinned here. A text without
 	// a statement, or with several, is fault.Invalid.
 	Prepare(ctx context.Context, ns Namespace, sql string) (Statement, error)
-	// Filter reads and binds a WHERE condition over the columns of a snapshot of
-	// the table of a full name.
-	Filter(ctx context.Context, name catalog.Name, snap *table.Snapshot, condition string) (Filter, error)
+	// CheckFilter says what is wrong with a WHERE condition over the columns of
+	// a snapshot, if anything.
+	CheckFilter(ctx context.Context, snap *table.Snapshot, condition string) error
+	// Positions yields the positions in scan order of the rows that a filter
+	// wants, ascending, in lists that become the caller's. After an error there
+	// are no more.
+	Positions(ctx context.Context, req FilterRequest) iter.Seq2[[]uint64, error]
 }
 
 // Namespace is where names without catalog or schema are looked up.
@@ -77,12 +80,11 @@ type PlainScan struct {
 	Columns  []string // nil = all
 }
 
-// Filter is a condition bound to a snapshot. It is for one goroutine at a time.
-type Filter interface {
-	// Positions yields the positions in scan order of the rows that meet the
-	// condition, ascending, in lists that hold until the next one. After an
-	// error there are no more.
-	Positions(ctx context.Context) iter.Seq2[[]uint64, error]
-	// Close forgets the filter.
-	Close() error
+// FilterRequest asks for the rows of a snapshot that meet a condition.
+type FilterRequest struct {
+	Snapshot  *table.Snapshot
+	Condition string
+	// Offset and Limit count the rows that meet it; nil means no limit.
+	Offset uint64
+	Limit  *uint64
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,38 +69,32 @@ func (e *fakeEngine) Prepare(ctx context.Context, ns Namespace, sql string) (Sta
 	return st, nil
 }
 
-func (e *fakeEngine) Filter(_ context.Context, _ catalog.Name, snap *table.Snapshot, condition string) (Filter, error) {
+// The conditions that the engine reads: the position is even; and one that
+// fails behind the first rows.
+func (e *fakeEngine) CheckFilter(_ context.Context, _ *table.Snapshot, condition string) error {
 	if condition != "even" && condition != "broken" {
-		return nil, fault.New(fault.Invalid, "fake: cannot read the condition %s", quote(condition))
+		return fault.New(fault.Invalid, "fake: cannot read the condition %s", quote(condition))
 	}
-	e.open.Add(1)
-	return &fakeFilter{e, snap, condition}, nil
-}
-
-// fakeFilter knows one condition: the position is even.
-type fakeFilter struct {
-	engine    *fakeEngine
-	snap      *table.Snapshot
-	condition string
-}
-
-func (f *fakeFilter) Close() error {
-	f.engine.open.Add(-1)
 	return nil
 }
 
-func (f *fakeFilter) Positions(context.Context) iter.Seq2[[]uint64, error] {
+func (e *fakeEngine) Positions(_ context.Context, req FilterRequest) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
-		list := make([]uint64, 0, 3)
-		for at := uint64(0); at < f.snap.Rows(); at += 2 {
-			if list = append(list, at); len(list) < 3 && at+2 < f.snap.Rows() {
-				continue
-			}
-			if !yield(list, nil) {
+		e.reading.Add(1)
+		defer e.reading.Add(-1)
+		var list []uint64
+		for at := uint64(0); at < req.Snapshot.Rows(); at += 2 {
+			list = append(list, at)
+		}
+		list = list[min(req.Offset, uint64(len(list))):]
+		if req.Limit != nil {
+			list = list[:min(*req.Limit, uint64(len(list)))]
+		}
+		for some := range slices.Chunk(list, 3) {
+			if !yield(some, nil) {
 				return
 			}
-			list = list[:0]
-			if f.condition == "broken" {
+			if req.Condition == "broken" {
 				yield(nil, fault.Corruptf(7, "fake: damage"))
 				return
 			}

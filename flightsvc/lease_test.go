@@ -446,8 +446,10 @@ func TestEndpoints(t *testing.T) {
 	want := mustGet(t, h, `{"table":"f"}`)
 	path := &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{"f"}}
 	for name, ask := range map[string]func() (*flight.FlightInfo, error){
-		"path":      func() (*flight.FlightInfo, error) { return h.client.GetFlightInfo(t.Context(), path) },
-		"JSON":      func() (*flight.FlightInfo, error) { return h.client.GetFlightInfo(t.Context(), descriptorOf([]byte(`{"table":"f"}`))) },
+		"path": func() (*flight.FlightInfo, error) { return h.client.GetFlightInfo(t.Context(), path) },
+		"JSON": func() (*flight.FlightInfo, error) {
+			return h.client.GetFlightInfo(t.Context(), descriptorOf([]byte(`{"table":"f"}`)))
+		},
 		"statement": func() (*flight.FlightInfo, error) { return h.sql().Execute(t.Context(), "scan f") },
 		"prepared": func() (*flight.FlightInfo, error) {
 			p, err := h.sql().Prepare(t.Context(), "scan f")
@@ -537,7 +539,7 @@ func TestFilter(t *testing.T) {
 	wantError(t, "unreadable, info", err, codes.InvalidArgument, "odd")
 	_, _, err = h.get(t.Context(), `{"table":"media","filter":"broken"}`)
 	wantError(t, "broken", err, codes.DataLoss, "damage")
-	if n := e.open.Load(); n != 0 {
-		t.Errorf("%d filters are open", n)
+	if n := e.reading.Load(); n != 0 {
+		t.Errorf("%d filters are read", n)
 	}
 }
