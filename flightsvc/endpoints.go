@@ -2,10 +2,13 @@ package flightsvc
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -98,6 +101,17 @@ func (s *Server) planScan(ctx context.Context, st Statement, set settings, annou
 		return nil, one, nil
 	}
 	return p, s.split(p.snap, 0, p.snap.Rows()), nil
+}
+
+// readsAllEndpoints says whether a client that asks for a statement without
+// preparing it can be given several endpoints. flightsql-dbapi, on pyarrow's C++
+// client, reads the first and takes it for the whole; the clients in Go and Java
+// read all.
+func readsAllEndpoints(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return slices.ContainsFunc(md.Get(headerUserAgent), func(agent string) bool {
+		return strings.Contains(agent, "grpc-go/") || strings.Contains(agent, "grpc-java")
+	})
 }
 
 // undivided is a query's rows in one part.

@@ -188,8 +188,7 @@ func (s *Server) sessionFor(ctx context.Context) (*session, error) {
 	owner := "principal " + c.principal
 	if c.key != "" && !c.cookie {
 		made.keys = []string{c.key}
-		s.sessions.put(c.key, owner, made)
-		return made, nil
+		return s.sessions.once(c.key, owner, made), nil
 	}
 	token := newKey()
 	md := metadata.Pairs("cookie", sessionCookie+"="+token)

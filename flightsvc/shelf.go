@@ -15,6 +15,7 @@ type shelf[T any] struct {
 	most     int           // things of one owner
 	mostAll  int           // things of all owners
 	drop     func(T)       // may be nil
+	adding   sync.Mutex    // held by once
 	mu       sync.Mutex
 	things   map[string]*kept[T]
 	byOwner  map[string]*list.List // of *kept[T], least recently used first
@@ -73,6 +74,17 @@ func (s *shelf[T]) put(key, owner string, thing T) (until time.Time) {
 	s.mu.Unlock()
 	s.dropAll(dropped)
 	return k.until
+}
+
+// once adds a thing unless there is one of the key, and gives what is there.
+func (s *shelf[T]) once(key, owner string, thing T) T {
+	s.adding.Lock()
+	defer s.adding.Unlock()
+	if have, _, ok := s.get(key, true); ok {
+		return have
+	}
+	s.put(key, owner, thing)
+	return thing
 }
 
 // get finds a thing; touch counts it as a use, which makes it stay longer.

@@ -211,7 +211,8 @@ func sendPut(stream flight.FlightService_DoPutServer, m proto.Message) error {
 // than a broken stream.
 func drain(stream interface {
 	Recv() (*flight.FlightData, error)
-}) error {
+},
+) error {
 	for {
 		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
 			return nil

@@ -261,12 +261,18 @@ func TestTypeNames(t *testing.T) {
 		t    arrow.DataType
 		want string
 	}{
-		{arrow.PrimitiveTypes.Uint64, "UBIGINT"}, {arrow.FixedWidthTypes.Float16, "FLOAT"}, {arrow.BinaryTypes.LargeString, "VARCHAR"},
-		{&arrow.Decimal128Type{Precision: 12, Scale: 3}, "DECIMAL(12,3)"}, {&arrow.Decimal256Type{Precision: 50, Scale: 3}, "VARCHAR"},
-		{&arrow.TimestampType{Unit: arrow.Microsecond}, "TIMESTAMP"}, {&arrow.TimestampType{Unit: arrow.Nanosecond}, "TIMESTAMP_NS"},
-		{&arrow.TimestampType{Unit: arrow.Second}, "TIMESTAMP_S"}, {&arrow.TimestampType{Unit: arrow.Millisecond}, "TIMESTAMP_MS"},
+		{arrow.PrimitiveTypes.Uint64, "UBIGINT"},
+		{arrow.FixedWidthTypes.Float16, "FLOAT"},
+		{arrow.BinaryTypes.LargeString, "VARCHAR"},
+		{&arrow.Decimal128Type{Precision: 12, Scale: 3}, "DECIMAL(12,3)"},
+		{&arrow.Decimal256Type{Precision: 50, Scale: 3}, "VARCHAR"},
+		{&arrow.TimestampType{Unit: arrow.Microsecond}, "TIMESTAMP"},
+		{&arrow.TimestampType{Unit: arrow.Nanosecond}, "TIMESTAMP_NS"},
+		{&arrow.TimestampType{Unit: arrow.Second}, "TIMESTAMP_S"},
+		{&arrow.TimestampType{Unit: arrow.Millisecond}, "TIMESTAMP_MS"},
 		{&arrow.TimestampType{Unit: arrow.Second, TimeZone: "UTC"}, "TIMESTAMP WITH TIME ZONE"},
-		{arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), "FLOAT[3]"}, {arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8), "MAP(VARCHAR, TINYINT)"},
+		{arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), "FLOAT[3]"},
+		{arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8), "MAP(VARCHAR, TINYINT)"},
 		{arrow.StructOf(arrow.Field{Name: `a "b"`, Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "1", Type: arrow.Null}), `STRUCT("a ""b""" TINYINT, "1" INTEGER)`},
 		{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, "VARCHAR"},
 	} {

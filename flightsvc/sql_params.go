@@ -2,6 +2,7 @@ package flightsvc
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -122,7 +123,15 @@ func (s *Server) readParams(stream flight.DataStreamReader) (b *bound, err error
 	b = &bound{schema: plainSchema(r.Schema()), gauge: &s.bound}
 	b.refs.Store(1)
 	for r.Next() {
-		plain, err := plainBatch(r.RecordBatch(), b.schema)
+		chosen, err := withoutUnions(r.RecordBatch())
+		if err != nil {
+			return b, err
+		}
+		if len(b.batches) == 0 {
+			b.schema = plainSchema(chosen.Schema())
+		}
+		plain, err := plainBatch(chosen, b.schema)
+		chosen.Release()
 		if err != nil {
 			return b, err
 		}
@@ -139,6 +148,59 @@ func (s *Server) readParams(stream flight.DataStreamReader) (b *bound, err error
 		return nil, nil
 	}
 	return b, nil
+}
+
+// withoutUnions puts the values of union columns in their place: some clients
+// send each value as one, of which a single child is used. The caller releases
+// the result.
+func withoutUnions(b arrow.RecordBatch) (arrow.RecordBatch, error) {
+	fields := slices.Clone(b.Schema().Fields())
+	columns := make([]arrow.Array, 0, len(fields))
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	for i, c := range b.Columns() {
+		u, ok := c.(array.Union)
+		if !ok {
+			c.Retain()
+			columns = append(columns, c)
+			continue
+		}
+		values, err := onlyChild(u)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "parameters: column %d: %w", i, err)
+		}
+		columns = append(columns, values)
+		fields[i] = arrow.Field{Name: fields[i].Name, Type: values.DataType(), Nullable: true}
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, b.NumRows()), nil
+}
+
+// onlyChild gives the values of a union all of whose rows use one child.
+func onlyChild(u array.Union) (arrow.Array, error) {
+	n := u.Len()
+	if n == 0 {
+		return array.NewNull(0), nil
+	}
+	child, first := u.ChildID(0), 0
+	dense, isDense := u.(*array.DenseUnion)
+	if isDense {
+		first = int(dense.ValueOffset(0))
+	} else {
+		first = u.Data().Offset()
+	}
+	for i := range n {
+		if u.ChildID(i) != child || isDense && int(dense.ValueOffset(i)) != first+i {
+			return nil, fault.New(fault.Invalid, "a union of several types; send each type in rows of its own")
+		}
+	}
+	values := u.Field(child)
+	if first < 0 || first+n > values.Len() {
+		return nil, fault.New(fault.Invalid, "a union whose rows are not among its values")
+	}
+	return array.NewSlice(values, int64(first), int64(first+n)), nil
 }
 
 // add counts a batch and checks it.

@@ -1,6 +1,7 @@
 package flightsvc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -118,7 +119,11 @@ func (s *Server) planText(ctx context.Context, m *flightpb.CommandStatementQuery
 	if err != nil {
 		return nil, err
 	}
-	return s.plan(ctx, st, set, nil)
+	q, err := s.plan(ctx, st, set, nil)
+	if err == nil && !readsAllEndpoints(ctx) {
+		q.parts = undivided(q)
+	}
+	return q, err
 }
 
 // statementInfo plans a text and lends its result.
@@ -218,6 +223,9 @@ func (s *Server) statementGet(ctx context.Context, handle []byte, stream flight.
 	l, part, _, err := s.leaseOf(ctx, handle)
 	if err != nil {
 		return err
+	}
+	if n := len(l.query.parts); n > 1 && !bytes.ContainsRune(handle, '.') {
+		return fault.New(fault.Invalid, "ticket: the statement has %d endpoints, and it names none of them", n)
 	}
 	return s.stream(ctx, l, part, stream)
 }

@@ -252,6 +252,11 @@ func intText(names ...string) []arrow.Field {
 	}
 }
 
+// someUnion is what flightsql-dbapi makes of a value: a child for each type.
+var someUnion = arrow.DenseUnionOf([]arrow.Field{
+	{Name: "0", Type: arrow.BinaryTypes.String, Nullable: true}, {Name: "1", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+}, []arrow.UnionTypeCode{0, 1})
+
 func TestPreparedParameters(t *testing.T) {
 	t.Parallel()
 	h, _ := serveSQL(t, plain, t.TempDir())
@@ -286,14 +291,34 @@ func TestPreparedParameters(t *testing.T) {
 	}{
 		{"one row", intText("0", "1"), `[{"0":1,"1":"a"}]`, []map[string]any{{"k": int64(1), "v": "a"}}},
 		{"by position, not by name", intText("v", "k"), `[{"v":1,"k":"a"}]`, []map[string]any{{"k": int64(1), "v": "a"}}},
-		{"several rows", intText("0", "1"), `[{"0":1,"1":"a"},{"0":null,"1":"b"},{"0":3,"1":"c"}]`,
-			[]map[string]any{{"k": int64(1), "v": "a"}, {"k": nil, "v": "b"}, {"k": int64(3), "v": "c"}}},
-		{"dictionary", []arrow.Field{intText("0", "1")[0], {Name: "1", Type: dictionary}}, `[{"0":1,"1":"x"},{"0":2,"1":"y"},{"0":2,"1":"x"}]`,
-			[]map[string]any{{"k": int64(1), "v": "x"}, {"k": int64(2), "v": "y"}, {"k": int64(2), "v": "x"}}},
-		{"string view", []arrow.Field{intText("0", "1")[0], {Name: "1", Type: arrow.BinaryTypes.StringView}}, `[{"0":1,"1":"a text that is longer than twelve bytes"}]`,
-			[]map[string]any{{"k": int64(1), "v": "a text that is longer than twelve bytes"}}},
-		{"null type", []arrow.Field{intText("0", "1")[0], {Name: "1", Type: arrow.Null, Nullable: true}}, `[{"0":1,"1":null}]`,
-			[]map[string]any{{"k": int64(1), "v": array.NullValueStr}}},
+		{
+			"several rows", intText("0", "1"), `[{"0":1,"1":"a"},{"0":null,"1":"b"},{"0":3,"1":"c"}]`,
+			[]map[string]any{{"k": int64(1), "v": "a"}, {"k": nil, "v": "b"}, {"k": int64(3), "v": "c"}},
+		},
+		{
+			"dictionary",
+			[]arrow.Field{intText("0", "1")[0], {Name: "1", Type: dictionary}},
+			`[{"0":1,"1":"x"},{"0":2,"1":"y"},{"0":2,"1":"x"}]`,
+			[]map[string]any{{"k": int64(1), "v": "x"}, {"k": int64(2), "v": "y"}, {"k": int64(2), "v": "x"}},
+		},
+		{
+			"string view",
+			[]arrow.Field{intText("0", "1")[0], {Name: "1", Type: arrow.BinaryTypes.StringView}},
+			`[{"0":1,"1":"a text that is longer than twelve bytes"}]`,
+			[]map[string]any{{"k": int64(1), "v": "a text that is longer than twelve bytes"}},
+		},
+		{
+			"unions",
+			[]arrow.Field{{Name: "0", Type: someUnion}, {Name: "1", Type: someUnion}},
+			`[{"0":[1,7],"1":[0,"a"]}]`,
+			[]map[string]any{{"k": int64(7), "v": "a"}},
+		},
+		{
+			"null type",
+			[]arrow.Field{intText("0", "1")[0], {Name: "1", Type: arrow.Null, Nullable: true}},
+			`[{"0":1,"1":null}]`,
+			[]map[string]any{{"k": int64(1), "v": array.NullValueStr}},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			params := paramsOf(t, tc.json, tc.fields...)
@@ -321,6 +346,10 @@ func TestPreparedParameters(t *testing.T) {
 	t.Run("wrong number", func(t *testing.T) {
 		_, err := run(paramsOf(t, `[{"a":1}]`, arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int64}))
 		wantError(t, "one", err, codes.InvalidArgument, "2 parameters", "1")
+	})
+	t.Run("a union of several types", func(t *testing.T) {
+		_, err := run(paramsOf(t, `[{"0":1,"1":[0,"a"]},{"0":1,"1":[1,2]}]`, intText("0", "1")[0], arrow.Field{Name: "1", Type: someUnion}))
+		wantError(t, "mixed", err, codes.InvalidArgument, "several types")
 	})
 	t.Run("a row that fails is named", func(t *testing.T) {
 		_, err := run(paramsOf(t, `[{"0":1,"1":"a"},{"0":13,"1":"b"}]`, intText("0", "1")...))

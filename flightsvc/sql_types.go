@@ -53,22 +53,28 @@ var types = []typeInfo{
 	{
 		name: "DATE", code: flightpb.XdbcDataType_XDBC_DATE, size: 10, quote: "'", unsigned: -1, min: -1, max: -1, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_DATE, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIME", code: flightpb.XdbcDataType_XDBC_TIME, size: 15, quote: "'", unsigned: -1, max: 6, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIME, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIMESTAMP", code: flightpb.XdbcDataType_XDBC_TIMESTAMP, size: 26, quote: "'", unsigned: -1, max: 6, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIMESTAMP, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIMESTAMP_S", code: flightpb.XdbcDataType_XDBC_TIMESTAMP, size: 19, quote: "'", unsigned: -1, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIMESTAMP, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIMESTAMP_MS", code: flightpb.XdbcDataType_XDBC_TIMESTAMP, size: 23, quote: "'", unsigned: -1, max: 3, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIMESTAMP, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIMESTAMP_NS", code: flightpb.XdbcDataType_XDBC_TIMESTAMP, size: 29, quote: "'", unsigned: -1, max: 9, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIMESTAMP, described: flightpb.XdbcDataType_XDBC_DATETIME,
-	}, {
+	},
+	{
 		name: "TIMESTAMP WITH TIME ZONE", code: flightpb.XdbcDataType_XDBC_TIMESTAMP, size: 32, quote: "'", unsigned: -1, max: 6, radix: -1,
 		datetime: flightpb.XdbcDatetimeSubcode_XDBC_SUBCODE_TIMESTAMP_WITH_TIMEZONE, described: flightpb.XdbcDataType_XDBC_DATETIME,
 	},
