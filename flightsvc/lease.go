@@ -52,6 +52,9 @@ const (
 var errNoLease = fault.New(fault.NotFound, "ticket: no such statement, or its ticket has expired; "+
 	"ask GetFlightInfo again, and renew tickets with RenewFlightEndpoint before they expire")
 
+// errTimeLimit is what streams end with after StatementTimeout.
+var errTimeLimit = fmt.Errorf("the longest that this server allows: %w", context.DeadlineExceeded)
+
 // errCancelled is what streams end with after CancelFlightInfo.
 var errCancelled = fmt.Errorf("statement: cancelled by its client: %w", context.Canceled)
 
@@ -152,7 +155,7 @@ func (s *Server) limited(ctx context.Context) (context.Context, context.CancelFu
 	if limit <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("statement: over the server's time limit of %s: %w", limit, context.DeadlineExceeded))
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("statement: it ran for %s, %w", limit, errTimeLimit))
 }
 
 // because puts the reason why a context ended in the place of what came of it.
@@ -161,7 +164,7 @@ func because(ctx context.Context, err error) error {
 		return err
 	}
 	cause := context.Cause(ctx)
-	if errors.Is(cause, errCancelled) || cause != ctx.Err() && errors.Is(cause, context.DeadlineExceeded) {
+	if errors.Is(cause, errCancelled) || errors.Is(cause, errTimeLimit) {
 		return cause
 	}
 	return err

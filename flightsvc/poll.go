@@ -204,11 +204,19 @@ func (r *run) attach(ctx context.Context) (array.RecordReader, error) {
 	}
 }
 
-// state is what a poll tells.
-func (r *run) state() (rows, bytes int64, ready, done bool, err error, news chan struct{}) {
+// runState is what a poll tells of a run.
+type runState struct {
+	rows, bytes int64
+	ready       bool // full or done
+	done        bool
+	err         error
+	news        <-chan struct{} // closed at the next change
+}
+
+func (r *run) state() runState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rows, r.bytes, r.full || r.done, r.done, r.err, r.news
+	return runState{rows: r.rows, bytes: r.bytes, ready: r.full || r.done, done: r.done, err: r.err, news: r.news}
 }
 
 // PollFlightInfo implements flight.FlightServer for statements and prepared
@@ -276,11 +284,11 @@ func (s *Server) pollAgain(ctx context.Context, handle []byte) (*flight.PollInfo
 		return nil, errNoLease
 	}
 	if r, _, ok := s.ahead.get(l.key, true); ok {
-		if _, _, ready, _, _, news := r.state(); !ready {
+		if now := r.state(); !now.ready {
 			timeout := time.NewTimer(pollWait)
 			defer timeout.Stop()
 			select {
-			case <-news:
+			case <-now.news:
 			case <-timeout.C:
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -298,15 +306,15 @@ func (s *Server) polled(l *lease, until time.Time) (*flight.PollInfo, error) {
 	if cancelled {
 		return nil, errCancelled
 	}
-	rows, bytes, ready, done, progress := l.query.rows(), int64(-1), true, false, 1.0
+	now := runState{rows: l.query.rows(), bytes: -1, ready: true, done: true}
+	progress := 1.0
 	if r, _, ok := s.ahead.get(l.key, false); ok {
-		var err error
-		if rows, bytes, ready, done, err, _ = r.state(); err != nil {
-			return nil, l.query.explain(err)
+		if now = r.state(); now.err != nil {
+			return nil, l.query.explain(now.err)
 		}
-		progress = min(0.99, float64(bytes)/runBytes)
-		if ready && !done { // more will come than was counted
-			rows, bytes = -1, -1
+		progress = min(0.99, float64(now.bytes)/runBytes)
+		if now.ready && !now.done { // more will come than was counted
+			now.rows, now.bytes = -1, -1
 		}
 	}
 	ticket, err := anypb.New(&flightpb.TicketStatementQuery{StatementHandle: []byte(l.key)})
@@ -318,12 +326,12 @@ func (s *Server) polled(l *lease, until time.Time) (*flight.PollInfo, error) {
 		return nil, fault.New(fault.Internal, "flightsvc: write a descriptor: %w", err)
 	}
 	d := &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: command}
-	info, err := l.info(d, until, rows, bytes)
+	info, err := l.info(d, until, now.rows, now.bytes)
 	if err != nil {
 		return nil, err
 	}
 	poll := &flight.PollInfo{Info: info, ExpirationTime: timestamppb.New(until), Progress: proto.Float64(1)}
-	if !ready {
+	if !now.ready {
 		poll.FlightDescriptor, poll.Progress = d, proto.Float64(progress)
 	}
 	return poll, nil

@@ -34,7 +34,7 @@ func options(t testing.TB, values map[string]any) *flight.SetSessionOptionsReque
 	return req
 }
 
-func setOptions(t testing.TB, ctx context.Context, c flight.Client, values map[string]any, opts ...grpc.CallOption) map[string]string {
+func setOptions(ctx context.Context, t testing.TB, c flight.Client, values map[string]any, opts ...grpc.CallOption) map[string]string {
 	t.Helper()
 	r, err := c.SetSessionOptions(ctx, options(t, values), opts...)
 	if err != nil {
@@ -47,7 +47,7 @@ func setOptions(t testing.TB, ctx context.Context, c flight.Client, values map[s
 	return bad
 }
 
-func getOptions(t testing.TB, ctx context.Context, c flight.Client) map[string]any {
+func getOptions(ctx context.Context, t testing.TB, c flight.Client) map[string]any {
 	t.Helper()
 	r, err := c.GetSessionOptions(ctx, &flight.GetSessionOptionsRequest{})
 	if err != nil {
@@ -75,10 +75,10 @@ func TestSessionOptions(t *testing.T) {
 	t.Parallel()
 	h, _ := serveSQL(t, plain, twoRoots(t)...)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), headerSession, "s")
-	if diff := cmp.Diff(map[string]any{"catalog": "a", "schema": "main"}, getOptions(t, ctx, h.client)); diff != "" {
+	if diff := cmp.Diff(map[string]any{"catalog": "a", "schema": "main"}, getOptions(ctx, t, h.client)); diff != "" {
 		t.Errorf("before anything is set (-want +got):\n%s", diff)
 	}
-	bad := setOptions(t, ctx, h.client, map[string]any{
+	bad := setOptions(ctx, t, h.client, map[string]any{
 		"catalog": "B", "schema": "MAIN", "blobs": "descriptor", "flightblob-batch-bytes": int64(70000), "max_message_bytes": "5000000", "profile": "bi",
 	})
 	if len(bad) > 0 {
@@ -87,7 +87,7 @@ func TestSessionOptions(t *testing.T) {
 	want := map[string]any{
 		"catalog": "b", "schema": "main", "blobs": "descriptor", "flightblob-batch-bytes": int64(70000), "max_message_bytes": "5000000", "profile": "bi",
 	}
-	if diff := cmp.Diff(want, getOptions(t, ctx, h.client)); diff != "" {
+	if diff := cmp.Diff(want, getOptions(ctx, t, h.client)); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
 	info, err := h.sql().Execute(ctx, "names")
@@ -98,7 +98,7 @@ func TestSessionOptions(t *testing.T) {
 		t.Errorf("names are looked up in %v", rows)
 	}
 	t.Run("what is wrong with them", func(t *testing.T) {
-		bad := setOptions(t, ctx, h.client, map[string]any{
+		bad := setOptions(ctx, t, h.client, map[string]any{
 			"catalog": "c", "schema": "nowhere", "blobs": "pictures", "batch_bytes": "many", "max_message_bytes": int64(-1), "profile": "x",
 			"color": "red", "flightblob-blobs": []string{"bytes"},
 		})
@@ -109,7 +109,7 @@ func TestSessionOptions(t *testing.T) {
 		if diff := cmp.Diff(want, bad); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
 		}
-		if got := getOptions(t, ctx, h.client)["blobs"]; got != "descriptor" {
+		if got := getOptions(ctx, t, h.client)["blobs"]; got != "descriptor" {
 			t.Errorf("blobs became %v", got)
 		}
 	})
@@ -138,8 +138,8 @@ func TestSessionOptions(t *testing.T) {
 		}
 	})
 	t.Run("back to defaults", func(t *testing.T) {
-		setOptions(t, ctx, h.client, map[string]any{"catalog": nil, "blobs": nil, "batch_bytes": nil, "profile": nil, "max_message_bytes": nil})
-		if diff := cmp.Diff(map[string]any{"catalog": "a", "schema": "main"}, getOptions(t, ctx, h.client)); diff != "" {
+		setOptions(ctx, t, h.client, map[string]any{"catalog": nil, "blobs": nil, "batch_bytes": nil, "profile": nil, "max_message_bytes": nil})
+		if diff := cmp.Diff(map[string]any{"catalog": "a", "schema": "main"}, getOptions(ctx, t, h.client)); diff != "" {
 			t.Errorf("options (-want +got):\n%s", diff)
 		}
 	})
@@ -151,7 +151,7 @@ func TestWhoseSession(t *testing.T) {
 	other := h.dial(t)
 	catalogOf := func(ctx context.Context, c flight.Client) any {
 		t.Helper()
-		return getOptions(t, ctx, c)["catalog"]
+		return getOptions(ctx, t, c)["catalog"]
 	}
 	toB := map[string]any{"catalog": "b"}
 	for name, pair := range map[string][2]string{
@@ -162,7 +162,7 @@ func TestWhoseSession(t *testing.T) {
 			c := h.dial(t)
 			ctx := metadata.AppendToOutgoingContext(t.Context(), pair[0], pair[1])
 			var header metadata.MD
-			setOptions(t, ctx, c, toB, grpc.Header(&header))
+			setOptions(ctx, t, c, toB, grpc.Header(&header))
 			if len(header.Get("set-cookie")) > 0 {
 				t.Errorf("a client with a key gets the cookie %v", header.Get("set-cookie"))
 			}
@@ -180,7 +180,7 @@ func TestWhoseSession(t *testing.T) {
 	t.Run("cookie", func(t *testing.T) {
 		c := h.dial(t)
 		var header metadata.MD
-		setOptions(t, t.Context(), c, toB, grpc.Header(&header))
+		setOptions(t.Context(), t, c, toB, grpc.Header(&header))
 		cookie, _, _ := strings.Cut(strings.Join(header.Get("set-cookie"), ""), ";")
 		if !strings.HasPrefix(cookie, sessionCookie+"=") || len(cookie) < len(sessionCookie)+20 {
 			t.Fatalf("set-cookie %q", cookie)
@@ -197,7 +197,7 @@ func TestWhoseSession(t *testing.T) {
 			t.Error("found without its cookie")
 		}
 		forged := metadata.AppendToOutgoingContext(t.Context(), "cookie", sessionCookie+"=chosen")
-		setOptions(t, forged, c, toB)
+		setOptions(forged, t, c, toB)
 		if catalogOf(forged, other) != "a" {
 			t.Error("a client chose the id of its session")
 		}
@@ -211,7 +211,7 @@ func TestWhoseSession(t *testing.T) {
 	})
 	t.Run("connection", func(t *testing.T) {
 		c := h.dial(t)
-		setOptions(t, t.Context(), c, toB)
+		setOptions(t.Context(), t, c, toB)
 		if catalogOf(t.Context(), c) != "b" {
 			t.Error("lost by a client without cookies")
 		}
@@ -231,7 +231,7 @@ func TestWhoseSession(t *testing.T) {
 	})
 	t.Run("the token that everyone gets", func(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), headerAuth, bearerPrefix+anonymousToken)
-		setOptions(t, ctx, h.dial(t), toB)
+		setOptions(ctx, t, h.dial(t), toB)
 		if catalogOf(ctx, other) != "a" {
 			t.Error("it is a key")
 		}
@@ -264,7 +264,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	for range 50 {
 		// Each call on a connection behind a proxy makes a session of its own.
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "via", "proxy")
-		setOptions(t, ctx, h.client, map[string]any{"blobs": "logical"})
+		setOptions(ctx, t, h.client, map[string]any{"blobs": "logical"})
 	}
 	if n := h.server.sessions.len(); n == 0 || n > 50 {
 		t.Errorf("%d sessions", n)
@@ -285,7 +285,7 @@ func TestConnectionKeysAreNotReused(t *testing.T) {
 		return c.conn
 	}
 	one, two := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}
-	if key(one) != key(one) || key(one) == key(two) || key(one) == "" {
+	if first := key(one); first == "" || first != key(one) || first == key(two) {
 		t.Error("connections are told apart by their ports")
 	}
 	var value fixedAddr

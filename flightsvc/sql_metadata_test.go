@@ -25,7 +25,7 @@ import (
 
 // ask sends a command about names or types and reads its answer, whose schema
 // must be the protocol's everywhere.
-func ask(t testing.TB, ctx context.Context, h *house, m proto.Message, want *arrow.Schema) []map[string]any {
+func ask(ctx context.Context, t testing.TB, h *house, m proto.Message, want *arrow.Schema) []map[string]any {
 	t.Helper()
 	d := descriptorOf(pack(t, m))
 	info, err := h.client.GetFlightInfo(ctx, d)
@@ -38,7 +38,7 @@ func ask(t testing.TB, ctx context.Context, h *house, m proto.Message, want *arr
 		t.Fatal(err)
 	}
 	sameSchema(t, "GetSchema", want, schemaOf(t, sch.Schema))
-	rows, err := tryFetch(t, ctx, h, info)
+	rows, err := tryFetch(ctx, t, h, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func TestCatalogMetadata(t *testing.T) {
 	}
 	h, e := serveSQL(t, plain, "b="+b, "a="+root(t, "zoo="+media))
 	ctx := t.Context()
-	if diff := cmp.Diff([]string{"a", "b"}, show(ask(t, ctx, h, &flightpb.CommandGetCatalogs{}, schema_ref.Catalogs), "catalog_name")); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, show(ask(ctx, t, h, &flightpb.CommandGetCatalogs{}, schema_ref.Catalogs), "catalog_name")); diff != "" {
 		t.Errorf("catalogs (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"TABLE"}, show(ask(t, ctx, h, &flightpb.CommandGetTableTypes{}, schema_ref.TableTypes), "table_type")); diff != "" {
+	if diff := cmp.Diff([]string{"TABLE"}, show(ask(ctx, t, h, &flightpb.CommandGetTableTypes{}, schema_ref.TableTypes), "table_type")); diff != "" {
 		t.Errorf("table types (-want +got):\n%s", diff)
 	}
 	text := proto.String
@@ -88,7 +88,7 @@ func TestCatalogMetadata(t *testing.T) {
 		{&flightpb.CommandGetDbSchemas{DbSchemaFilterPattern: text("m%")}, []string{"a.main", "b.main"}},
 		{&flightpb.CommandGetDbSchemas{DbSchemaFilterPattern: text("")}, []string{}},
 	} {
-		got := show(ask(t, ctx, h, tc.ask, schema_ref.DBSchemas), "catalog_name", "db_schema_name")
+		got := show(ask(ctx, t, h, tc.ask, schema_ref.DBSchemas), "catalog_name", "db_schema_name")
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.ask, diff)
 		}
@@ -117,12 +117,12 @@ func TestCatalogMetadata(t *testing.T) {
 		{&flightpb.CommandGetTables{TableNameFilterPattern: text("SELECT * FROM pics WHERE a LIKE '%x'")}, []string{}},
 		{&flightpb.CommandGetTables{TableNameFilterPattern: text("../zoo")}, []string{}},
 	} {
-		got := show(ask(t, ctx, h, tc.ask, schema_ref.Tables), "catalog_name", "db_schema_name", "table_name")
+		got := show(ask(ctx, t, h, tc.ask, schema_ref.Tables), "catalog_name", "db_schema_name", "table_name")
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.ask, diff)
 		}
 		tc.ask.IncludeSchema = true
-		with := ask(t, ctx, h, tc.ask, schema_ref.TablesWithIncludedSchema)
+		with := ask(ctx, t, h, tc.ask, schema_ref.TablesWithIncludedSchema)
 		if diff := cmp.Diff(tc.want, show(with, "catalog_name", "db_schema_name", "table_name")); diff != "" {
 			t.Errorf("%v with schemas (-want +got):\n%s", tc.ask, diff)
 		}
@@ -137,14 +137,14 @@ func TestCatalogMetadata(t *testing.T) {
 			return n
 		}
 		before := manifests()
-		ask(t, ctx, h, &flightpb.CommandGetTables{}, schema_ref.Tables)
-		ask(t, ctx, h, &flightpb.CommandGetTables{TableNameFilterPattern: text("pics")}, schema_ref.Tables)
+		ask(ctx, t, h, &flightpb.CommandGetTables{}, schema_ref.Tables)
+		ask(ctx, t, h, &flightpb.CommandGetTables{TableNameFilterPattern: text("pics")}, schema_ref.Tables)
 		if n := manifests() - before; n != 0 {
 			t.Errorf("%d requests for manifests", n)
 		}
 	})
 	t.Run("a broken table says why", func(t *testing.T) {
-		rows := ask(t, ctx, h, &flightpb.CommandGetTables{TableNameFilterPattern: text("broken"), IncludeSchema: true}, schema_ref.TablesWithIncludedSchema)
+		rows := ask(ctx, t, h, &flightpb.CommandGetTables{TableNameFilterPattern: text("broken"), IncludeSchema: true}, schema_ref.TablesWithIncludedSchema)
 		sch := schemaOf(t, []byte(rowBytes(t, h, "broken")))
 		at := sch.Metadata().FindKey("error")
 		if len(rows) != 1 || sch.NumFields() != 0 || at < 0 || strings.Contains(sch.Metadata().Values()[at], b) {
@@ -161,7 +161,7 @@ func TestCatalogMetadata(t *testing.T) {
 			{&flightpb.CommandGetExportedKeys{Table: "nothing"}, schema_ref.ExportedKeys},
 			{&flightpb.CommandGetCrossReference{PkTable: "pics", FkTable: "zoo"}, schema_ref.CrossReference},
 		} {
-			if rows := ask(t, ctx, h, tc.m, tc.sch); len(rows) != 0 {
+			if rows := ask(ctx, t, h, tc.m, tc.sch); len(rows) != 0 {
 				t.Errorf("%T: %d rows", tc.m, len(rows))
 			}
 		}
@@ -201,8 +201,8 @@ func TestMetadataUnderPreferences(t *testing.T) {
 			if profile != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, headerProfile, profile)
 			}
-			ask(t, ctx, h, &flightpb.CommandGetSqlInfo{}, schema_ref.SqlInfo)
-			ask(t, ctx, h, &flightpb.CommandGetCrossReference{}, schema_ref.CrossReference)
+			ask(ctx, t, h, &flightpb.CommandGetSqlInfo{}, schema_ref.SqlInfo)
+			ask(ctx, t, h, &flightpb.CommandGetCrossReference{}, schema_ref.CrossReference)
 			for _, name := range []string{"media", "nested"} {
 				_, err := h.client.GetFlightInfo(ctx, descriptorOf(pack(t, &flightpb.CommandGetTables{})))
 				if err != nil {
@@ -449,7 +449,7 @@ func infoValue(u *array.DenseUnion, i int) any {
 func TestTypeInfo(t *testing.T) {
 	t.Parallel()
 	h, _ := serveSQL(t, plain, t.TempDir())
-	all := ask(t, t.Context(), h, &flightpb.CommandGetXdbcTypeInfo{}, schema_ref.XdbcTypeInfo)
+	all := ask(t.Context(), t, h, &flightpb.CommandGetXdbcTypeInfo{}, schema_ref.XdbcTypeInfo)
 	if len(all) != len(types) {
 		t.Errorf("%d types, want %d", len(all), len(types))
 	}
@@ -460,7 +460,7 @@ func TestTypeInfo(t *testing.T) {
 		}
 	}
 	code := int32(-5)
-	some := ask(t, t.Context(), h, &flightpb.CommandGetXdbcTypeInfo{DataType: &code}, schema_ref.XdbcTypeInfo)
+	some := ask(t.Context(), t, h, &flightpb.CommandGetXdbcTypeInfo{DataType: &code}, schema_ref.XdbcTypeInfo)
 	if diff := cmp.Diff([]string{"BIGINT.19.false", "UBIGINT.20.true"}, show(some, "type_name", "column_size", "unsigned_attribute")); diff != "" {
 		t.Errorf("types of code -5 (-want +got):\n%s", diff)
 	}
@@ -479,9 +479,9 @@ func TestTypeInfo(t *testing.T) {
 func TestMetadataWithoutEngine(t *testing.T) {
 	t.Parallel()
 	h := serve(t, plain, root(t, "media="+demoTable+"/media.lance"))
-	rows := ask(t, t.Context(), h, &flightpb.CommandGetTables{IncludeSchema: true}, schema_ref.TablesWithIncludedSchema)
+	rows := ask(t.Context(), t, h, &flightpb.CommandGetTables{IncludeSchema: true}, schema_ref.TablesWithIncludedSchema)
 	if len(rows) != 1 {
 		t.Errorf("%d tables", len(rows))
 	}
-	ask(t, t.Context(), h, &flightpb.CommandGetSqlInfo{Info: []uint32{4}}, schema_ref.SqlInfo)
+	ask(t.Context(), t, h, &flightpb.CommandGetSqlInfo{Info: []uint32{4}}, schema_ref.SqlInfo)
 }

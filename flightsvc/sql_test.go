@@ -30,14 +30,14 @@ func (h *house) sql() *flightsql.Client { return &flightsql.Client{Client: h.cli
 // checks that each has the schema that was announced.
 func fetch(t testing.TB, h *house, info *flight.FlightInfo) []map[string]any {
 	t.Helper()
-	rows, err := tryFetch(t, t.Context(), h, info)
+	rows, err := tryFetch(t.Context(), t, h, info)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rows
 }
 
-func tryFetch(t testing.TB, ctx context.Context, h *house, info *flight.FlightInfo) ([]map[string]any, error) {
+func tryFetch(ctx context.Context, t testing.TB, h *house, info *flight.FlightInfo) ([]map[string]any, error) {
 	t.Helper()
 	announced := schemaOf(t, info.Schema)
 	rows := []map[string]any{}
@@ -135,7 +135,7 @@ func TestStatements(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = tryFetch(t, t.Context(), h, info)
+			_, err = tryFetch(t.Context(), t, h, info)
 			wantError(t, text, err, want)
 		}
 	})
@@ -205,7 +205,7 @@ func TestSchemasAgree(t *testing.T) {
 		}
 		// The stream's schema is compared in fetch, and is that of the promise
 		// whatever the reader prefers.
-		rows, err := tryFetch(t, t.Context(), h, info)
+		rows, err := tryFetch(t.Context(), t, h, info)
 		if err != nil || len(rows) != 1 {
 			t.Errorf("%s: %d rows, %v", text, len(rows), err)
 		}
@@ -275,7 +275,7 @@ func TestPreparedParameters(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return tryFetch(t, t.Context(), h, info)
+		return tryFetch(t.Context(), t, h, info)
 	}
 	if _, err := h.client.GetFlightInfo(t.Context(), descriptorOf(pack(t, &flightpb.CommandPreparedStatementQuery{PreparedStatementHandle: p.Handle()}))); err == nil {
 		t.Error("runs without its parameters")
@@ -425,9 +425,9 @@ func TestPreparedHandles(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Tickets go to other connections, but not to other principals.
-		_, err = tryFetch(t, as("who", "bob"), h, info)
+		_, err = tryFetch(as("who", "bob"), t, h, info)
 		wantError(t, "another's ticket", err, codes.NotFound, "ticket")
-		if rows, err := tryFetch(t, as("who", "ann"), h, info); err != nil || len(rows) != 3 {
+		if rows, err := tryFetch(as("who", "ann"), t, h, info); err != nil || len(rows) != 3 {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
 	})

@@ -180,7 +180,7 @@ func TestOneSchema(t *testing.T) {
 		}
 		for _, fixture := range fixtures {
 			what := fmt.Sprint(fixture, preferences)
-			listed := h.listed(t, ctx, fixture)
+			listed := h.listed(ctx, t, fixture)
 			plain := fmt.Sprintf(`SELECT * FROM %s.main."table"`, fixture)
 			for _, sql := range []string{plain, plain + " WHERE 1 = 1", plain + " LIMIT 1"} {
 				info, err := h.client.Execute(ctx, sql)
@@ -216,7 +216,7 @@ func TestOneSchema(t *testing.T) {
 }
 
 // listed is the schema of a table as CommandGetTables gives it.
-func (h *house) listed(t testing.TB, ctx context.Context, fixture string) *arrow.Schema {
+func (h *house) listed(ctx context.Context, t testing.TB, fixture string) *arrow.Schema {
 	t.Helper()
 	name := "table"
 	packed, err := anypb.New(&flightpb.CommandGetTables{Catalog: &fixture, TableNameFilterPattern: &name, IncludeSchema: true})
