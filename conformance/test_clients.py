@@ -285,6 +285,8 @@ def test_flightsql_dbapi(server):
         cursor.execute("SELECT id, img FROM pictures WHERE id = 1")
         assert [tuple(row) for row in cursor.fetchall()] == [(1, value(1))]
         assert [column[0] for column in cursor.description] == ["id", "img"]
+        cursor.execute("SELECT id FROM pictures WHERE id > ? AND id < ? ORDER BY id", [3, 6.0])
+        assert [row[0] for row in cursor.fetchall()] == [4, 5]
         with pytest.raises(Exception, match="absent"):
             cursor.execute("SELECT * FROM absent")
 
