@@ -275,6 +275,6 @@ func appendRandom(b array.Builder, k int) {
 		}
 		b.Append(make([]byte, k%40))
 	default:
-		b.(array.Builder).AppendEmptyValue()
+		b.AppendEmptyValue()
 	}
 }

@@ -17,8 +17,6 @@ type cursor struct {
 
 func (c *cursor) more() bool { return c.at < c.end }
 
-func (c *cursor) tok(i int) token { return c.toks[i] }
-
 // str is the text of token i.
 func (c *cursor) str(i int) string { return c.text[c.toks[i].start:c.toks[i].end] }
 
