@@ -70,13 +70,19 @@ func fail(kind fault.Kind, text string, offset int, format string, args ...any) 
 		Offset: offset,
 		Line:   1 + strings.Count(head, "\n"),
 		Column: 1 + utf8.RuneCountInString(head[start:]),
-		Err:    fault.New(kind, format, args...),
+		Err:    fault.New(kind, "%s", cutTo(fmt.Sprintf(format, args...), longest)),
 	}
 }
 
+// longest bounds an error's text in bytes, whatever the statement was made of:
+// with its place it still fits into what the front door sends.
+const longest = 1900
+
 // shown cuts a piece of the text for an error.
-func shown(s string) string {
-	const most = 60
+func shown(s string) string { return cutTo(s, 60) }
+
+// cutTo cuts s to about most bytes, at the border of a character.
+func cutTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
