@@ -89,15 +89,20 @@ func (f *openFile) readFull(ctx context.Context, p []byte, off int64) error {
 			return fileError("read", f.path, err)
 		}
 		if n == 0 {
-			var st unix.Stat_t
-			if err := unix.Fstat(f.fd, &st); err != nil {
-				return fileError("stat", f.path, err)
-			}
-			return shortObject(f.path, off, want, st.Size)
+			return f.endsEarly(off, want)
 		}
 		done += int64(n)
 	}
 	return nil
+}
+
+// endsEarly says how far a file goes that ended before the bytes asked for.
+func (f *openFile) endsEarly(off, want int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return fileError("stat", f.path, err)
+	}
+	return shortObject(f.path, off, want, st.Size)
 }
 
 // fileCache keeps the most recently used descriptors open. The cache owns one

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -30,6 +28,11 @@ func readScatter(ctx context.Context, s Store, path string, parts [][]byte, off 
 	if r, ok := s.(ScatterReader); ok {
 		return r.ReadScatter(ctx, path, parts, off)
 	}
+	return readParts(ctx, s, path, parts, off)
+}
+
+// readParts makes one request per part.
+func readParts(ctx context.Context, s Store, path string, parts [][]byte, off int64) error {
 	for _, p := range parts {
 		if err := s.ReadAt(ctx, path, p, off); err != nil {
 			return err
@@ -85,11 +88,7 @@ func (f *openFile) scatter(ctx context.Context, parts [][]byte, off, want int64)
 			return fileError("read", f.path, err)
 		}
 		if n == 0 {
-			var st unix.Stat_t
-			if err := unix.Fstat(f.fd, &st); err != nil {
-				return fileError("stat", f.path, err)
-			}
-			return shortObject(f.path, off, want, st.Size)
+			return f.endsEarly(off, want)
 		}
 		done += int64(n)
 		for len(rest) > 0 && n >= len(rest[0]) {
@@ -114,13 +113,7 @@ func (g *guardedLocal) ReadScatter(ctx context.Context, path string, parts [][]b
 func (c *countedStore) ReadScatter(ctx context.Context, path string, parts [][]byte, off int64) error {
 	r, ok := c.store.(ScatterReader)
 	if !ok {
-		for _, p := range parts { // counts its own ReadAt
-			if err := c.ReadAt(ctx, path, p, off); err != nil {
-				return err
-			}
-			off += int64(len(p))
-		}
-		return nil
+		return readParts(ctx, c, path, parts, off) // counts its own ReadAt
 	}
 	err := r.ReadScatter(ctx, path, parts, off)
 	d := Count{Reads: 1}
