@@ -15,6 +15,7 @@ import (
 
 // lengths is a store of which only lengths are known; it counts look-ups.
 type lengths struct {
+	objstore.ReadOnly
 	sizes map[string]int64
 	asked int
 }

@@ -24,6 +24,7 @@ import (
 
 // fakeStore holds objects in memory and notes what is asked of it.
 type fakeStore struct {
+	objstore.ReadOnly
 	mu      sync.Mutex
 	objects map[string][]byte
 	reads   []string // "path [off, end)" in order of arrival

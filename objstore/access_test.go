@@ -164,9 +164,9 @@ func TestGuardDots(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "root/x"), []byte("x"))
 	writeFile(t, filepath.Join(dir, "secret"), []byte("s"))
 	mem := objstore.NewMem("m")
-	mem.Put("root/x", []byte("x"))
-	mem.Put("secret", []byte("s"))
-	mem.Put("root/../secret", []byte("s"))
+	mem.Set("root/x", []byte("x"))
+	mem.Set("secret", []byte("s"))
+	mem.Set("root/../secret", []byte("s"))
 	for name, l := range map[string]objstore.Location{
 		"local":   objstore.Guard(objstore.Location{Store: objstore.NewLocal(objstore.LocalOptions{}), Path: dir}, objstore.NewAccess(dir+"/root")),
 		"foreign": objstore.Guard(objstore.Location{Store: foreign{objstore.NewLocal(objstore.LocalOptions{})}, Path: dir}, objstore.NewAccess(dir+"/root")),
@@ -209,7 +209,7 @@ func TestGuardBuckets(t *testing.T) {
 		a := objstore.NewAccess(test.prefix)
 		mem := objstore.NewMem("m")
 		for _, path := range append(test.allowed, test.denied...) {
-			mem.Put(path, []byte("x"))
+			mem.Set(path, []byte("x"))
 		}
 		g := objstore.Guard(objstore.Location{Store: mem}, a)
 		for what, call := range calls {
@@ -285,8 +285,8 @@ func TestGuardKeepsStoresComparable(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "a/x"), []byte("x"))
 	writeFile(t, filepath.Join(dir, "b/x"), []byte("x"))
 	r := objstore.NewRegistry(objstore.Options{Counter: objstore.NewCounter(objstore.CounterOptions{})})
-	r.Mem("m").Put("a/x", []byte("x"))
-	r.Mem("m").Put("b/x", []byte("x"))
+	r.Mem("m").Set("a/x", []byte("x"))
+	r.Mem("m").Set("b/x", []byte("x"))
 	for _, root := range []string{dir, "mem://m"} {
 		wide, narrow := objstore.NewAccess(root), objstore.NewAccess(root+"/a")
 		loc, err := r.Locate(t.Context(), root)

@@ -38,12 +38,19 @@ type Count struct {
 	MappedBytes int64 // bytes of those
 	Sizes       int64 // length requests
 	Lists       int64 // listings begun
+	Creates     int64 // objects streamed, counted when they are committed
+	Puts        int64 // whole objects put, failed ones included
+	Deletes     int64 // objects deleted, absent ones included
+	Written     int64 // bytes that streams and puts took
 }
 
 // Requests sums all calls: everything but the bytes.
 func (c Count) Requests() int64 {
-	return c.Reads + c.Maps + c.MappedReads + c.Sizes + c.Lists
+	return c.Reads + c.Maps + c.MappedReads + c.Sizes + c.Lists + c.Changes()
 }
+
+// Changes sums the calls that write or delete.
+func (c Count) Changes() int64 { return c.Creates + c.Puts + c.Deletes }
 
 // Payload sums the bytes read, by copy or by mapping.
 func (c Count) Payload() int64 { return c.Bytes + c.MappedBytes }
@@ -56,6 +63,10 @@ func (c *Count) add(d Count) {
 	c.MappedBytes += d.MappedBytes
 	c.Sizes += d.Sizes
 	c.Lists += d.Lists
+	c.Creates += d.Creates
+	c.Puts += d.Puts
+	c.Deletes += d.Deletes
+	c.Written += d.Written
 }
 
 // Range is a byte interval [Offset, Offset+Length) that was read.
@@ -220,6 +231,74 @@ func (c *countedStore) List(ctx context.Context, dir string) iter.Seq2[Entry, er
 	return func(yield func(Entry, error) bool) {
 		c.counter.note(c.root, dir, Count{Lists: 1}, Range{})
 		c.store.List(ctx, dir)(yield)
+	}
+}
+
+func (c *countedStore) Create(ctx context.Context, path string) (Writer, error) {
+	w, err := c.store.Create(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return &countedWriter{Writer: w, store: c, path: path}, nil
+}
+
+func (c *countedStore) PutIfAbsent(ctx context.Context, path string, data []byte) error {
+	err := c.store.PutIfAbsent(ctx, path, data)
+	c.notePut(path, data, err)
+	return err
+}
+
+func (c *countedStore) Put(ctx context.Context, path string, data []byte) error {
+	err := c.store.Put(ctx, path, data)
+	c.notePut(path, data, err)
+	return err
+}
+
+func (c *countedStore) notePut(path string, data []byte, err error) {
+	d := Count{Puts: 1}
+	if err == nil {
+		d.Written = int64(len(data))
+	}
+	c.counter.note(c.root, path, d, Range{})
+}
+
+func (c *countedStore) Delete(ctx context.Context, path string) error {
+	c.counter.note(c.root, path, Count{Deletes: 1}, Range{})
+	return c.store.Delete(ctx, path)
+}
+
+// countedWriter counts what the writer below takes.
+type countedWriter struct {
+	Writer
+	store   *countedStore
+	path    string
+	written int64
+}
+
+func (w *countedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.written += int64(n)
+	return n, err
+}
+
+func (w *countedWriter) Commit(ctx context.Context) error {
+	err := w.Writer.Commit(ctx)
+	if err == nil {
+		w.note(Count{Creates: 1})
+	}
+	return err
+}
+
+func (w *countedWriter) Abort() {
+	w.Writer.Abort()
+	w.note(Count{})
+}
+
+// note counts the bytes once: who commits may abort afterwards.
+func (w *countedWriter) note(d Count) {
+	d.Written, w.written = w.written, 0
+	if d != (Count{}) {
+		w.store.counter.note(w.store.root, w.path, d, Range{})
 	}
 }
 

@@ -79,7 +79,7 @@ func TestCounterForgetsNoSum(t *testing.T) {
 	s := objstore.Counted(mem, c)
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d"} {
-		mem.Put(name, []byte("12345"))
+		mem.Set(name, []byte("12345"))
 		wg.Go(func() {
 			for range 100 {
 				if err := s.ReadAt(t.Context(), name, make([]byte, 5), 0); err != nil {
@@ -110,7 +110,7 @@ func TestCounterSeesNoRefusals(t *testing.T) {
 	t.Parallel()
 	c := objstore.NewCounter(objstore.CounterOptions{})
 	mem := objstore.NewMem("m")
-	mem.Put("x", []byte("x"))
+	mem.Set("x", []byte("x"))
 	g := objstore.Guard(objstore.Location{Store: objstore.Counted(mem, c), Path: "x"}, nil)
 	for what, call := range calls {
 		if call(t.Context(), g) == nil {

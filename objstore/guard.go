@@ -10,7 +10,8 @@ import (
 // Guard gives the same location in a store that checks every call against a.
 //
 // On local files the check is about what was really opened, after links are
-// resolved, and the file that was checked is the one that is read. Elsewhere
+// resolved, and the file that was checked is the one that is read; writes
+// happen in the folder that was checked. Elsewhere
 // it is about the literal path; "." and ".." components are refused. Guarding
 // again with the same access changes nothing, and the same store guarded in
 // two places gives the same store, so locations stay comparable. Guarding a
@@ -101,6 +102,22 @@ func (g *guardedLocal) ReadWhole(ctx context.Context, path string, limit int64) 
 	return g.local.readWhole(ctx, path, limit, g.access)
 }
 
+func (g *guardedLocal) Create(ctx context.Context, path string) (Writer, error) {
+	return g.local.create(ctx, path, g.access)
+}
+
+func (g *guardedLocal) PutIfAbsent(ctx context.Context, path string, data []byte) error {
+	return g.local.putIfAbsent(ctx, path, data, g.access)
+}
+
+func (g *guardedLocal) Put(ctx context.Context, path string, data []byte) error {
+	return g.local.put(ctx, path, data, g.access)
+}
+
+func (g *guardedLocal) Delete(ctx context.Context, path string) error {
+	return g.local.remove(ctx, path, g.access)
+}
+
 func (g *guardedLocal) URI(path string) string { return g.local.URI(path) }
 
 // guarded checks the URI of each path before it calls the store.
@@ -156,6 +173,34 @@ func (g *guarded) ReadWhole(ctx context.Context, path string, limit int64) ([]by
 		return nil, err
 	}
 	return ReadAll(ctx, Location{Store: g.store, Path: path}, limit)
+}
+
+func (g *guarded) Create(ctx context.Context, path string) (Writer, error) {
+	if err := g.check(path); err != nil {
+		return nil, err
+	}
+	return g.store.Create(ctx, path)
+}
+
+func (g *guarded) PutIfAbsent(ctx context.Context, path string, data []byte) error {
+	if err := g.check(path); err != nil {
+		return err
+	}
+	return g.store.PutIfAbsent(ctx, path, data)
+}
+
+func (g *guarded) Put(ctx context.Context, path string, data []byte) error {
+	if err := g.check(path); err != nil {
+		return err
+	}
+	return g.store.Put(ctx, path, data)
+}
+
+func (g *guarded) Delete(ctx context.Context, path string) error {
+	if err := g.check(path); err != nil {
+		return err
+	}
+	return g.store.Delete(ctx, path)
 }
 
 func (g *guarded) URI(path string) string { return g.store.URI(path) }

@@ -50,8 +50,20 @@ func (o LocalOptions) withDefaults() LocalOptions {
 // hints) need no special treatment. A cached descriptor pins its inode, hence
 // inode numbers cannot be recycled meanwhile.
 type Local struct {
-	files fileCache
-	maps  mapCache
+	files   fileCache
+	maps    mapCache
+	reached reached
+
+	// step, if set, is asked before each system call that changes something:
+	// tests let it fail there.
+	step func(op string) error
+}
+
+func (l *Local) at(op string) error {
+	if l.step == nil {
+		return nil
+	}
+	return l.step(op)
 }
 
 // NewLocal makes a store over the local file system.

@@ -1,7 +1,6 @@
 package objstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -14,11 +13,13 @@ import (
 )
 
 // Mem is a store in memory. Objects are immutable values: Put replaces one,
-// and readers of the old one keep it.
+// and readers of the old one keep it. It stands for a disk in tests: CrashClone
+// gives what a crash would leave.
 type Mem struct {
 	name    string
 	mu      sync.RWMutex
 	objects map[string]memObject
+	open    map[*memWriter]struct{} // neither committed nor aborted
 }
 
 type memObject struct {
@@ -27,13 +28,8 @@ type memObject struct {
 }
 
 // NewMem makes an empty store whose URIs start with mem://name/.
-func NewMem(name string) *Mem { return &Mem{name: name, objects: make(map[string]memObject)} }
-
-// Put stores a copy of data at path.
-func (m *Mem) Put(path string, data []byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.objects[path] = memObject{data: bytes.Clone(data), modified: time.Now()}
+func NewMem(name string) *Mem {
+	return &Mem{name: name, objects: make(map[string]memObject), open: make(map[*memWriter]struct{})}
 }
 
 func (m *Mem) object(ctx context.Context, path string) (memObject, error) {

@@ -1,4 +1,4 @@
-// Package objstore reads bytes at a path, whatever holds them.
+// Package objstore reads and writes bytes at a path, whatever holds them.
 //
 // A Store is one namespace of objects: the local file system, an in-memory
 // one, or a bucket. A Location is a Store and a path in it; a Registry turns a
@@ -7,7 +7,9 @@
 // guarding (what this server may touch).
 //
 // Short reads are errors here, never results: a caller that asked for n bytes
-// has n bytes or an error.
+// has n bytes or an error. A write that succeeded is durable: the object is
+// there after a crash. PutIfAbsent has one winner, between goroutines,
+// processes and machines; tables are committed by it.
 package objstore
 
 import (
@@ -19,11 +21,12 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
-// Store is the reading half of an object store. All methods may be called from
-// any goroutine. Paths are slash-separated and literal: no percent-decoding,
-// no cleaning. Errors are fault errors: NotFound for an absent object, Corrupt
-// for one that ends before the last byte asked for, Denied for one that this
-// server may not touch.
+// Store is an object store. All methods may be called from any goroutine.
+// Paths are slash-separated and literal: no percent-decoding, no cleaning.
+// Errors are fault errors: NotFound for an absent object, Corrupt for one that
+// ends before the last byte asked for, Denied for one that this server may not
+// touch, Exhausted when no space is left. A write whose outcome is not known
+// fails with ErrUncertain.
 type Store interface {
 	// ReadAt fills all of p from byte off of the object.
 	ReadAt(ctx context.Context, path string, p []byte, off int64) error
@@ -34,6 +37,16 @@ type Store interface {
 	// where a folder counts as its name and a slash. An absent folder yields
 	// nothing.
 	List(ctx context.Context, dir string) iter.Seq2[Entry, error]
+	// Create begins a new object. Folders that lead to it are made.
+	Create(ctx context.Context, path string) (Writer, error)
+	// PutIfAbsent stores data as a whole object, unless there is one at path:
+	// Exists. Of all that try at the same time, wherever they run, one wins.
+	PutIfAbsent(ctx context.Context, path string, data []byte) error
+	// Put stores data as a whole object and replaces one that is there: a
+	// reader sees the old bytes or the new ones.
+	Put(ctx context.Context, path string, data []byte) error
+	// Delete removes the object, durably. One that is absent is no error.
+	Delete(ctx context.Context, path string) error
 	// URI prints a path of this store for messages: never a credential.
 	URI(path string) string
 }

@@ -108,7 +108,7 @@ func TestRegistryBoundsBuckets(t *testing.T) {
 func TestRegistryMem(t *testing.T) {
 	t.Parallel()
 	r := objstore.NewRegistry(objstore.Options{})
-	r.Mem("m").Put("d/x", []byte("hello"))
+	r.Mem("m").Set("d/x", []byte("hello"))
 	loc, err := r.Locate(t.Context(), "mem://m/d/x")
 	if err != nil {
 		t.Fatal(err)
@@ -129,13 +129,13 @@ func TestMemKeepsOldReaders(t *testing.T) {
 	t.Parallel()
 	m := objstore.NewMem("m")
 	data := []byte("old")
-	m.Put("x", data)
+	m.Set("x", data)
 	data[0] = '!' // Put copied
 	mapping, err := m.Map(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Put("x", []byte("new"))
+	m.Set("x", []byte("new"))
 	if string(mapping.Bytes()) != "old" {
 		t.Errorf("the mapping holds %q", mapping.Bytes())
 	}
@@ -153,7 +153,7 @@ func TestMemKeepsOldReaders(t *testing.T) {
 func TestReadAllOfAnotherStore(t *testing.T) {
 	t.Parallel()
 	m := objstore.NewMem("m")
-	m.Put("x", []byte("hello"))
+	m.Set("x", []byte("hello"))
 	c := objstore.NewCounter(objstore.CounterOptions{})
 	for _, s := range []objstore.Store{foreign{m}, objstore.Counted(foreign{m}, c)} {
 		loc := objstore.Location{Store: s, Path: "x"}

@@ -47,7 +47,7 @@ func seedMem(m *objstore.Mem, as func(objstore.Location) objstore.Location) stor
 		t.Helper()
 		dir := fmt.Sprintf("seed-%d", folders.Add(1))
 		for path, data := range objects {
-			m.Put(dir+"/"+path, data)
+			m.Set(dir+"/"+path, data)
 		}
 		return as(objstore.Location{Store: m, Path: dir})
 	}

@@ -67,7 +67,7 @@ func TestListVersions(t *testing.T) {
 			t.Parallel()
 			store := objstore.NewMem("m")
 			for _, f := range c.files {
-				store.Put("t/"+f, []byte("x"))
+				store.Set("t/"+f, []byte("x"))
 			}
 			for _, newestOnly := range []bool{false, true} {
 				all, err := listVersions(t.Context(), objstore.Location{Store: store, Path: "t"}, newestOnly)
@@ -98,7 +98,7 @@ func TestNewestOfMany(t *testing.T) {
 	store := objstore.NewMem("m")
 	const n = 5000
 	for v := uint64(1); v <= n; v++ {
-		store.Put("t/"+v2Name(v), nil)
+		store.Set("t/"+v2Name(v), nil)
 	}
 	root := objstore.Location{Store: store, Path: "t"}
 	all, err := listVersions(t.Context(), root, true)

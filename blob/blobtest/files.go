@@ -20,7 +20,10 @@ const written = "/tmp/flightblob-fixtures/tables/"
 
 // Files is a read-only store over a folder, kept simple on purpose: it is what
 // the resolution rules are judged with.
-type Files struct{ Dir string }
+type Files struct {
+	objstore.ReadOnly
+	Dir string
+}
 
 // Locate takes the paths and file URIs recorded in the fixtures.
 func (f *Files) Locate(_ context.Context, uri string) (objstore.Location, error) {

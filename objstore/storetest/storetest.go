@@ -44,6 +44,9 @@ func Run(t *testing.T, seed Seed) {
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, seed) })
 	}
+	for _, test := range writes {
+		t.Run(test.name, func(t *testing.T) { test.run(t, seed) })
+	}
 }
 
 // Bytes gives n reproducible bytes that differ by seed.
