@@ -48,7 +48,7 @@ func Decode(data []byte) (*Manifest, error) {
 		}
 		return nil, err
 	}
-	if m.IndexCount, err = countIndexes(data, pb); err != nil {
+	if err := m.setIndexes(data, pb); err != nil {
 		return nil, err
 	}
 	m.Operation = inlineOperation(data, pb)

@@ -32,6 +32,7 @@ type Manifest struct {
 	Operation     string // of the transaction: "Append", …; "" when unknown
 	TransactionID string // file name inside _transactions, may be empty
 	IndexCount    int
+	Indexes       []Index // those of IndexCount that are understood
 
 	// MaxAllocatedFieldID is the greatest field id ever given, where ids are
 	// never used again (FlagFieldIDsKept); nil otherwise.

@@ -47,25 +47,25 @@ func inlineOperation(data []byte, pb *lancepb.Manifest) string {
 	return name
 }
 
-// countIndexes counts the entries of the index section. Presence of the offset
-// says that there is one; offset 0 is an ordinary place.
-func countIndexes(data []byte, pb *lancepb.Manifest) (int, error) {
+// setIndexes reads the index section. Presence of the offset says that there is
+// one; offset 0 is an ordinary place.
+func (m *Manifest) setIndexes(data []byte, pb *lancepb.Manifest) error {
 	if pb.IndexSection == nil {
-		return 0, nil
+		return nil
 	}
 	body, err := section(data[:len(data)-footerSize], pb.GetIndexSection())
 	if err != nil {
-		return 0, fault.Corruptf(-1, "manifest: the index section is at position %d: %v", int64(pb.GetIndexSection()), err)
+		return fault.Corruptf(-1, "manifest: the index section is at position %d: %v", int64(pb.GetIndexSection()), err)
 	}
-	count := 0
 	if err := eachField(body, func(number protowire.Number) {
 		if number == 1 {
-			count++
+			m.IndexCount++
 		}
 	}); err != nil {
-		return 0, fault.At(int64(pb.GetIndexSection())+4, err)
+		return fault.At(int64(pb.GetIndexSection())+4, err)
 	}
-	return count, nil
+	m.Indexes = indexes(body)
+	return nil
 }
 
 // eachField walks the outermost fields of a message.

@@ -1,0 +1,132 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flightblob/flightblob/internal/lancepb"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table/rowset"
+)
+
+// FragmentReuse is the name of the system index that says where the rows of
+// compacted fragments went (section 7.4). Names of system indexes start with
+// systemIndex.
+const (
+	FragmentReuse = "__lance_frag_reuse"
+	systemIndex   = "__lance_"
+)
+
+// Index is one entry of the index section (section 2.6). Several entries of one
+// name are the segments of one index.
+type Index struct {
+	UUID   string // names the folder of its files
+	Name   string
+	Fields []schema.FieldID
+	// DatasetVersion is the version that was indexed.
+	DatasetVersion uint64
+	// Fragments are those whose rows the index knows, as far as they still
+	// exist; nil means that the writer did not say.
+	Fragments *rowset.Bitmap
+	// Type is the kind of index by the name of its details message, without its
+	// package and the ending: "BTree", "Bitmap", …; "" when it has no details.
+	Type      string
+	Details   []byte // the details message
+	Version   int32  // of the index format of this type
+	CreatedAt time.Time
+	BaseID    *uint32
+	Files     []IndexFile // empty when the writer listed none
+}
+
+// IndexFile is a file in the folder of an index.
+type IndexFile struct {
+	Path string
+	Size uint64
+}
+
+// System says that an index is bookkeeping of the format, not over columns.
+func (x *Index) System() bool { return strings.HasPrefix(x.Name, systemIndex) }
+
+// indexes reads the entries of an index section whose outermost fields are in
+// order. Indexes only make reading faster, so an entry that cannot be understood
+// is left out and fails nothing.
+func indexes(section []byte) []Index {
+	var out []Index
+	for len(section) > 0 {
+		number, kind, n := protowire.ConsumeTag(section)
+		if n < 0 {
+			break
+		}
+		size := protowire.ConsumeFieldValue(number, kind, section[n:])
+		if size < 0 {
+			break
+		}
+		if number == 1 && kind == protowire.BytesType {
+			body, _ := protowire.ConsumeBytes(section[n:])
+			if x, ok := decodeIndex(body); ok {
+				out = append(out, x)
+			}
+		}
+		section = section[n+size:]
+	}
+	return out
+}
+
+func decodeIndex(data []byte) (Index, bool) {
+	pb := new(lancepb.IndexMetadata)
+	if proto.Unmarshal(data, pb) != nil || known(pb) != nil {
+		return Index{}, false
+	}
+	id, ok := indexUUID(pb.GetUuid())
+	if !ok {
+		return Index{}, false
+	}
+	x := Index{
+		UUID: id, Name: pb.GetName(), DatasetVersion: pb.GetDatasetVersion(),
+		Type: indexType(pb.GetIndexDetails().GetTypeUrl()), Details: pb.GetIndexDetails().GetValue(),
+		Version: pb.GetIndexVersion(), BaseID: pb.BaseId,
+	}
+	for _, f := range pb.GetFields() {
+		x.Fields = append(x.Fields, schema.FieldID(f))
+	}
+	if pb.CreatedAt != nil {
+		x.CreatedAt = time.UnixMilli(int64(pb.GetCreatedAt())).UTC()
+	}
+	if raw := pb.GetFragmentBitmap(); len(raw) > 0 {
+		var err error
+		if x.Fragments, err = rowset.DecodeBitmap(raw); err != nil {
+			return Index{}, false
+		}
+	}
+	for _, f := range pb.GetFiles() {
+		if checkRelative(f.GetPath()) != nil {
+			return Index{}, false
+		}
+		x.Files = append(x.Files, IndexFile{Path: f.GetPath(), Size: f.GetSizeBytes()})
+	}
+	return x, true
+}
+
+// indexUUID spells the id, which stands in a message of its own: field 1, 16
+// bytes.
+func indexUUID(message []byte) (string, bool) {
+	number, kind, n := protowire.ConsumeTag(message)
+	if n < 0 || number != 1 || kind != protowire.BytesType {
+		return "", false
+	}
+	raw, n := protowire.ConsumeBytes(message[n:])
+	if n < 0 || len(raw) != 16 {
+		return "", false
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]), true
+}
+
+// indexType cuts "BTree" out of "/lance.table.BTreeIndexDetails".
+func indexType(url string) string {
+	name := url[strings.LastIndexAny(url, "/.")+1:]
+	return strings.TrimSuffix(strings.TrimSuffix(name, "Details"), "Index")
+}
