@@ -4,13 +4,16 @@ The short run has every pair of values of the dimensions once, the full one ever
 the seed: `--seed=N` replays them.
 """
 
+import contextlib
 import random
 import shutil
 
+import adbc_driver_flightsql as adbc
+import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
-from referee import oracle, tables
+from referee import oracle, statements, tables
 from referee.client import Client
 from referee.compare import difference
 from referee.requests import MESSAGE, read, requests
@@ -50,7 +53,18 @@ def client(server):
     connection.close()
 
 
-def test_matrix(server, client, maker, seed, case):
+@pytest.fixture(scope="module")
+def connections(server):
+    """A connection for each face, without transactions, of which the server has none."""
+    with contextlib.ExitStack() as opened:
+        header = adbc.DatabaseOptions.RPC_CALL_HEADER_PREFIX.value + "flightblob-blobs"
+        yield {
+            face: opened.enter_context(dbapi.connect(server.uri, db_kwargs={header: face}, autocommit=True))
+            for face in FACES
+        }
+
+
+def test_matrix(server, client, connections, maker, seed, case):
     name = maker.make(case)
     try:
         dataset = lance.dataset(str(maker.root / f"{name}.lance"))
@@ -68,6 +82,9 @@ def test_matrix(server, client, maker, seed, case):
         info = client.info(table=name)
         told = difference(expected.answer(), client.from_info(info))
         assert told is None, f"by FlightInfo: {told}"
+        for face in faces:
+            told = statements.wrong(connections[face], name, expected.answer(blobs=face), rng)
+            assert told is None, f"SQL, {face}: {told}"
     finally:
         server.check_alive()
         server.check_panics()

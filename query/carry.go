@@ -21,6 +21,7 @@ const (
 	asIs         form = iota
 	asReference       // a blob
 	asNested          // by its children
+	asLike            // as it is, under the type without words about its children
 	asFloat32         // float16
 	asDecimal128      // decimal256 of at most 38 digits
 	asText            // other decimals
@@ -79,8 +80,11 @@ func newCarrier(f arrow.Field) (*carrier, error) {
 	case *arrow.NullType:
 		c.form, c.field.Type = asNulls, arrow.PrimitiveTypes.Int32
 	case *arrow.DictionaryType:
-		c.form, c.field.Type = asValues, dt.ValueType
-		c.text = dt.ValueType.ID() == arrow.STRING || dt.ValueType.ID() == arrow.LARGE_STRING
+		values, err := newCarrier(arrow.Field{Name: f.Name, Type: dt.ValueType})
+		if err != nil {
+			return nil, err
+		}
+		c.form, c.field.Type, c.children = asValues, values.field.Type, []*carrier{values}
 	case arrow.NestedType:
 		return c, c.nested(dt)
 	}
@@ -106,10 +110,11 @@ func (c *carrier) nested(dt arrow.NestedType) error {
 			return err
 		}
 		c.children = append(c.children, child)
-		changed = changed || child.form != asIs
+		changed = changed || child.form != asIs && child.form != asLike
 		c.text = c.text || child.text
 		fields[i] = child.field
 	}
+	c.form = asLike
 	if changed || c.text {
 		c.form = asNested
 	}
@@ -165,9 +170,9 @@ func (c *carrier) carry(data arrow.ArrayData, t *tagger) (arrow.ArrayData, error
 	case asText:
 		return decimalText(data)
 	case asInterval:
-		return intervals(data)
-	case asInt64, asTimestamp:
-		return array.NewData(c.field.Type, data.Len(), data.Buffers(), nil, data.NullN(), data.Offset()), nil
+		return intervals(data, c.field.Name)
+	case asInt64, asTimestamp, asLike:
+		return array.NewData(c.field.Type, data.Len(), data.Buffers(), data.Children(), data.NullN(), data.Offset()), nil
 	case asList:
 		return c.carryList(data, t)
 	case asNulls:
@@ -178,7 +183,12 @@ func (c *carrier) carry(data arrow.ArrayData, t *tagger) (arrow.ArrayData, error
 	case asBool:
 		return boolOf(data), nil
 	default: // asValues
-		return dictionaryValues(data)
+		values, err := dictionaryValues(data)
+		if err != nil {
+			return nil, err
+		}
+		defer values.Release()
+		return c.children[0].carry(values, t)
 	}
 }
 

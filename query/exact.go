@@ -263,7 +263,7 @@ func perSecond(u arrow.TimeUnit) int64 {
 // intervals makes intervals of durations, in days and the rest of a day: the
 // engine counts microseconds, and nanoseconds in its results overflow after 292
 // years.
-func intervals(data arrow.ArrayData) (arrow.ArrayData, error) {
+func intervals(data arrow.ArrayData, name string) (arrow.ArrayData, error) {
 	a := array.NewDurationData(data)
 	defer a.Release()
 	unit := a.DataType().(*arrow.DurationType).Unit
@@ -279,7 +279,8 @@ func intervals(data arrow.ArrayData) (arrow.ArrayData, error) {
 		v := int64(a.Value(i))
 		days := v / perDay
 		if days > math.MaxInt32 || days < math.MinInt32 {
-			return nil, fault.New(fault.Unsupported, "query: a duration of %d days is longer than an INTERVAL of SQL holds", days)
+			return nil, fault.New(fault.Unsupported, "query: column %q holds a duration of %d days, longer than the %d that an INTERVAL of SQL has; "+
+				"leave the column out, or read the table without SQL", name, days, math.MaxInt32)
 		}
 		b.Append(arrow.MonthDayNanoInterval{Days: int32(days), Nanoseconds: v % perDay * (1_000_000_000 / perSecond(unit))})
 	}
@@ -320,6 +321,10 @@ func dictionaryValues(data arrow.ArrayData) (arrow.ArrayData, error) {
 		return at, nil
 	}
 	switch d := a.Dictionary().(type) {
+	case *array.Null:
+		return taken(array.NewNull(a.Len())), nil
+	case *array.Boolean:
+		return lookUp(a, array.NewBooleanBuilder(memory.DefaultAllocator), d.IsNull, d.Value, index)
 	case *array.String:
 		return lookUp(a, array.NewStringBuilder(memory.DefaultAllocator), d.IsNull, d.Value, index)
 	case *array.LargeString:

@@ -53,13 +53,15 @@ func plainArray(t *testing.T, a arrow.Array) arrow.Array {
 	if !ok {
 		return a
 	}
-	b := array.NewStringBuilder(memory.DefaultAllocator)
+	b := array.NewBuilder(memory.DefaultAllocator, d.Dictionary().DataType())
 	for i := range d.Len() {
 		if d.IsNull(i) {
 			b.AppendNull()
 			continue
 		}
-		b.Append(d.Dictionary().(*array.String).Value(d.GetValueIndex(i)))
+		if err := b.AppendValueFromString(d.Dictionary().ValueStr(d.GetValueIndex(i))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return b.NewArray()
 }

@@ -199,9 +199,12 @@ def plain_fields():
         "stamp_ms": pa.timestamp("ms", "UTC"),
         "stamp_us": pa.timestamp("us", "Europe/Berlin"),
         "stamp_ns": pa.timestamp("ns"),
+        "stamp_s_zone": pa.timestamp("s", "+05:30"),
+        "stamp_ns_zone": pa.timestamp("ns", "Asia/Kolkata"),
         **{f"duration_{u}": pa.duration(u) for u in ("s", "ms", "us", "ns")},
         "decimal128": pa.decimal128(38, 7),
         "decimal256": pa.decimal256(76, 20),
+        "decimal256_small": pa.decimal256(30, 5),
         "fixed5": pa.binary(5),
         "fixed16": pa.binary(16),
         "fixed300": pa.binary(300),
@@ -213,6 +216,10 @@ def plain_fields():
         "dictionary": pa.dictionary(pa.int16(), pa.utf8()),
         "dictionary_u8": pa.dictionary(pa.uint8(), pa.large_utf8()),
         "dictionary_i32": pa.dictionary(pa.int32(), pa.binary()),
+        "dictionary_bool": pa.dictionary(pa.int16(), pa.bool_()),
+        "dictionary_i64": pa.dictionary(pa.int32(), pa.int64()),
+        "dictionary_f64": pa.dictionary(pa.int16(), pa.float64()),
+        "dictionary_bytes": pa.dictionary(pa.int64(), pa.large_binary()),
     }
     fields = [pa.field(name, kind) for name, kind in kinds.items()]
     fields += [
@@ -252,6 +259,18 @@ def nested_fields():
         "map": pa.map_(pa.utf8(), pa.int32()),
         "map_list": pa.map_(pa.utf8(), pa.list_(pa.int32())),
         "list_decimal": pa.list_(pa.decimal128(20, 3)),
+        "list_decimal256": pa.list_(pa.decimal256(60, 3)),
+        "list_half": pa.list_(pa.float16()),
+        "list_fixed": pa.list_(pa.binary(7)),
+        "list_duration": pa.list_(pa.duration("ns")),
+        "struct_times": pa.struct(
+            [
+                pa.field("zone", pa.timestamp("ns", "UTC")),
+                pa.field("day", pa.date64()),
+                pa.field("time", pa.time32("ms")),
+                pa.field("long", pa.duration("s")),
+            ]
+        ),
     }
     return [pa.field(name, kind) for name, kind in kinds.items()]
 

@@ -19,6 +19,11 @@ typedef struct {
 	int64_t *source;            // output column → child of a batch, -1 = rows are only counted
 	duckdb_arrow_converted_schema *schemas; // one for each child of a batch
 	idx_t children;
+	int32_t *shapes;   // those of all children, see fb_scan.shape
+	int64_t *shape;    // where a child's shape begins, -1 = no struct in a struct
+	// A shape is the number of children of a column that is a struct, 0 of any
+	// other, then the shapes of those children.
+	int64_t *nodes;    // numbers in a child's shape
 } fb_scan;
 
 void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output);

@@ -24,13 +24,22 @@ static void batch_drop(fb_batch *b) {
 	free(b);
 }
 
+// A piece is an array of a window: the batch's, but for where it begins.
+typedef struct {
+	struct ArrowArray array;
+	const void *buffers[1]; // of a struct
+	uint8_t *bits;          // a validity bitmap of its own; may be NULL
+} piece;
+
 // A window is a run of rows of one column, as an Arrow struct array of its own.
 // The engine owns it and releases it when no vector points into it any more.
 typedef struct {
-	struct ArrowArray column;
 	struct ArrowArray *children[1];
 	const void *buffers[1];
 	fb_batch *batch;
+	int64_t used;               // pieces that are made
+	struct ArrowArray **nested; // room for pointers to those below the first
+	piece pieces[];
 } window;
 
 static void column_release(struct ArrowArray *a) {
@@ -41,24 +50,85 @@ static void window_release(struct ArrowArray *a) {
 	window *w = a->private_data;
 	a->release = NULL;
 	batch_drop(w->batch);
+	for (int64_t i = 0; i < w->used; i++) {
+		free(w->pieces[i].bits);
+	}
 	free(w);
 }
 
+// bits_from gives n bits of a bitmap from one of them on, at a byte's border.
+static const uint8_t *bits_from(const uint8_t *from, int64_t at, int64_t n, uint8_t **made) {
+	from += at / 8;
+	int shift = at % 8;
+	if (shift == 0) {
+		return from;
+	}
+	int64_t last = (shift + n - 1) / 8; // the byte of the last bit
+	*made = calloc(1, n / 8 + 8);
+	for (int64_t i = 0; *made && i <= (n - 1) / 8; i++) {
+		(*made)[i] = from[i] >> shift | (i < last ? from[i + 1] << (8 - shift) : 0);
+	}
+	return *made;
+}
+
+// cut makes rows [from, from+n) of an array the window's next piece. Structs
+// begin at 0 and what is below them begins later: the engine adds a struct's
+// beginning to its children, but forgets it for theirs.
+static struct ArrowArray *cut(window *w, const int32_t **shape, const struct ArrowArray *in, int64_t from, int64_t n) {
+	piece *p = &w->pieces[w->used++];
+	p->array = *in;
+	p->array.length = n;
+	if (p->array.null_count > 0) {
+		p->array.null_count = -1; // of the window it is not known
+	}
+	p->array.release = column_release;
+	p->array.private_data = NULL;
+	int32_t children = shape ? *(*shape)++ : 0;
+	if (children == 0) {
+		p->array.offset += from;
+		return &p->array;
+	}
+	from += in->offset;
+	p->array.offset = 0;
+	p->array.buffers = p->buffers;
+	p->array.children = w->nested;
+	w->nested += children;
+	if (in->null_count != 0 && in->buffers[0]) {
+		p->buffers[0] = bits_from(in->buffers[0], from, n, &p->bits);
+		if (!p->buffers[0]) {
+			return NULL;
+		}
+	}
+	for (int32_t i = 0; i < children; i++) {
+		p->array.children[i] = cut(w, shape, in->children[i], from, n);
+		if (!p->array.children[i]) {
+			return NULL;
+		}
+	}
+	return &p->array;
+}
+
 // window_of makes rows [from, from+n) of a child of a batch an array.
-static bool window_of(fb_batch *b, int64_t child, int64_t from, int64_t n, struct ArrowArray *out) {
-	window *w = calloc(1, sizeof(window));
+static bool window_of(fb_scan *s, fb_batch *b, int64_t child, int64_t from, int64_t n, struct ArrowArray *out) {
+	int64_t pieces = 1;
+	const int32_t *shape = NULL;
+	if (s->shape[child] >= 0) {
+		shape = s->shapes + s->shape[child];
+		pieces = s->nodes[child];
+	}
+	window *w = calloc(1, sizeof(window) + pieces * (sizeof(piece) + sizeof(struct ArrowArray *)));
 	if (!w) {
 		return false;
 	}
-	w->column = *b->root.children[child];
-	w->column.offset += from;
-	w->column.length = n;
-	if (w->column.null_count > 0) {
-		w->column.null_count = -1; // of the window it is not known
+	w->nested = (struct ArrowArray **)(w->pieces + pieces);
+	w->children[0] = cut(w, shape ? &shape : NULL, b->root.children[child], from, n);
+	if (!w->children[0]) {
+		for (int64_t i = 0; i < w->used; i++) {
+			free(w->pieces[i].bits);
+		}
+		free(w);
+		return false;
 	}
-	w->column.release = column_release;
-	w->column.private_data = NULL;
-	w->children[0] = &w->column;
 	w->batch = b;
 	__atomic_add_fetch(&b->refs, 1, __ATOMIC_ACQ_REL);
 
@@ -103,7 +173,7 @@ static bool fill(duckdb_function_info info, fb_scan *s, local *l, int64_t n, duc
 			continue;
 		}
 		struct ArrowArray array;
-		if (!window_of(l->batch, s->source[i], l->at, n, &array)) {
+		if (!window_of(s, l->batch, s->source[i], l->at, n, &array)) {
 			duckdb_function_set_error(info, "out of memory");
 			return false;
 		}
@@ -185,6 +255,9 @@ void fb_scan_free(void *p) {
 		}
 	}
 	free(s->schemas);
+	free(s->shapes);
+	free(s->shape);
+	free(s->nodes);
 	free(s->source);
 	free(s);
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"runtime/cgo"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -254,9 +255,38 @@ func (b *bound) init(info C.duckdb_init_info) error {
 	s.aux = b.db.aux.conn
 	s.columns, s.source = C.idx_t(n), cArray(source)
 	s.children, s.schemas = C.idx_t(len(schemas)), cArray(schemas)
+	var shapes []C.int32_t
+	starts, nodes := make([]C.int64_t, len(columns)), make([]C.int64_t, len(columns))
+	for i, at := range columns {
+		starts[i] = -1
+		if shape := shapeOf(nil, fields[at].Type); structInStruct(fields[at].Type) {
+			starts[i], nodes[i] = C.int64_t(len(shapes)), C.int64_t(len(shape))
+			shapes = append(shapes, shape...)
+		}
+	}
+	s.shapes, s.shape, s.nodes = cArray(shapes), cArray(starts), cArray(nodes)
 	C.duckdb_init_set_init_data(info, unsafe.Pointer(s), C.duckdb_delete_callback_t(C.fb_scan_free))
 	C.duckdb_init_set_max_threads(info, C.idx_t(b.db.threads))
 	return nil
+}
+
+// shapeOf is the shape of a column as fb_scan has it.
+func shapeOf(shape []C.int32_t, dt arrow.DataType) []C.int32_t {
+	st, ok := dt.(*arrow.StructType)
+	if !ok {
+		return append(shape, 0)
+	}
+	shape = append(shape, C.int32_t(st.NumFields()))
+	for _, f := range st.Fields() {
+		shape = shapeOf(shape, f.Type)
+	}
+	return shape
+}
+
+// structInStruct says that a column is a struct with a struct right below it.
+func structInStruct(dt arrow.DataType) bool {
+	st, ok := dt.(*arrow.StructType)
+	return ok && slices.ContainsFunc(st.Fields(), func(f arrow.Field) bool { return f.Type.ID() == arrow.STRUCT })
 }
 
 // convert tells the engine the Arrow type of a column, without its metadata:

@@ -64,6 +64,11 @@ add("st", pa.struct([pa.field("x", pa.int32(), nullable=False, metadata={"k": "v
 add("lst", pa.list_(pa.struct([pa.field("n", pa.binary(2)), pa.field("t", pa.timestamp("ns", tz="UTC"))])),
     lambda i: [None if k == 1 else {"n": b"ab", "t": i * 999 + k} for k in range(i % 4)])
 add("stl", pa.struct([pa.field("l", pa.large_list(pa.time32("ms")))]), lambda i: {"l": [1, None, i]})
+inner = pa.struct([pa.field("flag", pa.bool_(), nullable=False), pa.field("deep", pa.struct([pa.field("n", pa.int16()), pa.field("s", pa.string())]))])
+add("nested", pa.struct([pa.field("inner", inner), pa.field("n", pa.int64(), nullable=False)]),
+    lambda i: {"inner": {"flag": i % 2 == 0, "deep": None if i % 5 == 1 else {"n": i, "s": "s%d" % i}}, "n": i})
+add("required", pa.list_(pa.field("item", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False)), lambda i: [{"x": k} for k in range(i % 3)])
+add("large_required", pa.large_list(pa.field("element", pa.int8(), nullable=False)), lambda i: list(range(i % 3)))
 add("text", pa.string(), lambda i: "plain", metadata={"a": "b", "c": "d"})
 table = pa.table(arrays, schema=pa.schema(fields, metadata={"table": "types"}))
 dictionary = pa.array(["red", "green", None, "blue", "red"] * (N // 5)).dictionary_encode()
@@ -71,4 +76,10 @@ table = table.append_column(pa.field("dict", dictionary.type), dictionary)
 if version >= "2.2":
     kv = pa.map_(pa.string(), pa.int32())
     table = table.append_column(pa.field("m", kv), pa.array([None if i % 7 == 3 else [("k%d" % k, k) for k in range(i % 3)] for i in range(N)], type=kv))
+for name, values in {
+    "dict_flag": pa.array([True, False]), "dict_half": pa.array([1.5, -0.0], pa.float16()), "dict_n": pa.array([7, 9], pa.uint32()),
+    "dict_bytes": pa.array([b"a", b"bb"], pa.large_binary()),
+}.items():
+    coded = pa.DictionaryArray.from_arrays(pa.array([None if i % 7 == 3 else i % 2 for i in range(N)], pa.int16()), values)
+    table = table.append_column(pa.field(name, coded.type), coded)
 lance.write_dataset(table, path, data_storage_version=version, max_rows_per_file=1700)
