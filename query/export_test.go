@@ -9,3 +9,10 @@ func (e *Engine) Left() (runs, origins int) {
 
 // InUse is the payload memory that results hold.
 func (e *Engine) InUse() int64 { return e.opts.Budget.Stats().InUse }
+
+// Knows says whether the plan of a statement of the first catalog is remembered.
+func (e *Engine) Knows(sql string) bool {
+	r := &run{engine: e}
+	k := e.recall.get(r.placeOf(sql))
+	return k != nil && k.findings != nil
+}

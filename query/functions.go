@@ -134,7 +134,9 @@ func (r *run) known(call engine.Call, s *table.Snapshot, virtual, rowIDs bool) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := callKey(call.Function, call.Args, call.Named)
-	rel.postpone(key, r.late)
+	if len(r.late) > 0 && rel.readsLate(r.limit) {
+		rel.postpone(key, r.late)
+	}
 	r.relations[key] = rel
 	return rel, nil
 }

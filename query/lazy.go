@@ -127,8 +127,9 @@ func (s *survey) worthwhile() bool {
 	return !s.off && (s.limit || s.gets == 1 && s.filters > 0 && s.orders == 0)
 }
 
-// late picks the columns of a result that are read late.
-func (a *analysis) late(root outputs) map[tableColumn]bool {
+// candidates are the columns of a result that may be read late, whatever the
+// number of rows.
+func (a *analysis) candidates(root outputs) map[tableColumn]bool {
 	if !root.known || !a.survey.worthwhile() {
 		return nil
 	}
@@ -140,11 +141,17 @@ func (a *analysis) late(root outputs) map[tableColumn]bool {
 		a.run.mu.Lock()
 		rel := a.run.relations[p.from.call]
 		a.run.mu.Unlock()
-		if rel != nil && rel.Rows() >= lateRows && (a.survey.limit || rel.rowBytes() >= lateWidth) && rel.columns[p.from.column].field == p.field && wide(p.field) {
+		if rel != nil && rel.columns[p.from.column].field == p.field && wide(p.field) {
 			picked[p.from] = true
 		}
 	}
 	return picked
+}
+
+// readsLate says whether the rows of a relation are many and wide enough for
+// reading columns late.
+func (rel *relation) readsLate(limit bool) bool {
+	return rel.Rows() >= lateRows && (limit || rel.rowBytes() >= lateWidth)
 }
 
 // rowBytes is what a row takes in the data files on average.
@@ -188,6 +195,9 @@ func holdsDictionary(dt arrow.DataType) bool {
 	return false
 }
 
+// lateType is the type that the engine sees in the place of a late column.
+var lateType = &engine.Type{ID: engine.TypeUBigInt}
+
 // postpone makes the engine see positions in place of columns.
 func (rel *relation) postpone(call string, late map[tableColumn]bool) {
 	fields := rel.schema.Fields()
@@ -209,50 +219,52 @@ type lateColumn struct {
 	stored   string
 }
 
-// postpone prepares the statement again with some columns read late. Without a
-// gain it leaves everything as it is.
-func (r *run) postpone(ctx context.Context, p *plan, sql string, late map[tableColumn]bool, found outputs) error {
-	if len(late) == 0 {
-		return nil
-	}
+// lateColumn tells how a column of a table is fetched later, nil when the
+// engine has it.
+func (r *run) lateColumn(from tableColumn) *lateColumn {
 	r.mu.Lock()
-	r.late = late
-	r.mu.Unlock()
-	again, err := r.conn.Prepare(ctx, sql)
-	if err != nil {
-		return r.notLate(ctx, nil)
+	defer r.mu.Unlock()
+	if rel := r.relations[from.call]; rel != nil && rel.columns[from.column].position {
+		return &lateColumn{rel.snapshot, rel.columns[from.column].stored}
 	}
-	types := again.Columns()
-	if len(types) != len(p.columns) {
-		return r.notLate(ctx, again)
-	}
-	columns := append([]resultColumn(nil), p.columns...)
-	for i, t := range types {
-		from := found.columns[i]
-		if from == nil || !late[from.from] {
-			continue
-		}
-		if t.Type.ID != engine.TypeUBigInt || columns[i].passed == nil {
-			return r.notLate(ctx, again)
-		}
-		r.mu.Lock()
-		rel := r.relations[from.from.call]
-		r.mu.Unlock()
-		columns[i].late = &lateColumn{rel.snapshot, rel.columns[from.from.column].stored}
-	}
-	p.prepared.Close()
-	p.prepared, p.columns = again, columns
 	return nil
 }
 
-// notLate gives up reading late: the statement binds as it did before.
-func (r *run) notLate(ctx context.Context, again *engine.Prepared) error {
-	if again != nil {
-		again.Close()
-	}
+// readLate chooses what the engine does not get when it binds the statement
+// again.
+func (r *run) readLate(late map[tableColumn]bool, limit bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.late, r.failed = nil, nil
+	r.late, r.limit = late, limit
+	r.relations, r.failed = map[string]*relation{}, nil
+}
+
+// postpone prepares the statement again with some columns read late. Without a
+// gain it leaves everything as it is.
+func (r *run) postpone(ctx context.Context, p *plan, sql string, k *findings) error {
+	some := false
+	for from := range k.late {
+		r.mu.Lock()
+		rel := r.relations[from.call]
+		r.mu.Unlock()
+		some = some || rel != nil && rel.readsLate(k.limit)
+	}
+	if !some {
+		return nil
+	}
+	r.readLate(k.late, k.limit)
+	again, err := r.conn.Prepare(ctx, sql)
+	if err == nil {
+		if types := again.Columns(); k.fits(r, types) {
+			p.prepared.Close()
+			p.prepared, p.columns = again, k.columnsFor(r, types)
+			return nil
+		}
+		again.Close()
+	}
+	// The statement binds as it did before.
+	r.readLate(nil, false)
+	k.late = nil
 	return context.Cause(ctx)
 }
 

@@ -30,6 +30,7 @@ type analysis struct {
 	run     *run
 	ctes    map[float64]outputs
 	payload bool
+	counted string // the call whose rows are counted, when the statement does nothing else
 	survey  survey
 }
 
@@ -76,6 +77,7 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 	if err := a.check(answer.Plans[0]); err != nil {
 		return a, outputs{}, err
 	}
+	a.counted = countedCall(answer.Plans[0])
 	return a, a.operator(answer.Plans[0]), nil
 }
 
@@ -160,15 +162,7 @@ func listOf(v any) []any { l, _ := v.([]any); return l }
 
 // get names the columns of a scan of this program.
 func (a *analysis) get(n object) outputs {
-	args, named := []string{}, map[string]string{}
-	for _, p := range objects(n["parameters"]) {
-		args = append(args, valueText(p))
-	}
-	for _, p := range objects(n["named_parameters"]) {
-		value, _ := p["value"].(object)
-		named[text(p["key"])] = valueText(value)
-	}
-	call := callKey(text(n["name"]), args, named)
+	call := callOf(n)
 	a.run.mu.Lock()
 	rel := a.run.relations[call]
 	a.run.mu.Unlock()
@@ -186,6 +180,19 @@ func (a *analysis) get(n object) outputs {
 		}
 	}
 	return out
+}
+
+// callOf is the call that a scan is of.
+func callOf(n object) string {
+	args, named := []string{}, map[string]string{}
+	for _, p := range objects(n["parameters"]) {
+		args = append(args, valueText(p))
+	}
+	for _, p := range objects(n["named_parameters"]) {
+		value, _ := p["value"].(object)
+		named[text(p["key"])] = valueText(value)
+	}
+	return callKey(text(n["name"]), args, named)
 }
 
 func valueText(v object) string {

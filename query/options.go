@@ -62,6 +62,7 @@ type Engine struct {
 	db       *engine.DB
 	registry *reference.Registry
 	views    *views
+	recall   *recall
 
 	mu   sync.Mutex
 	runs map[uint64]*run // by connection
@@ -73,7 +74,7 @@ func Open(cat *catalog.Catalog, opts Options) (*Engine, error) {
 		return nil, fault.New(fault.Internal, "query: no catalog")
 	}
 	opts = opts.withDefaults()
-	e := &Engine{cat: cat, opts: opts, registry: reference.NewRegistry(), runs: map[uint64]*run{}}
+	e := &Engine{cat: cat, opts: opts, registry: reference.NewRegistry(), runs: map[uint64]*run{}, recall: newRecall()}
 	var err error
 	e.db, err = engine.Open(engine.Config{
 		Threads: opts.Threads, Memory: opts.Memory, SpillDir: opts.SpillDir, Spill: opts.SpillBytes,

@@ -95,6 +95,9 @@ func (rel *relation) Rows() int64 { return int64(rel.snapshot.Rows()) }
 // Scan implements engine.Relation.
 func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	r := rel.run
+	if len(columns) == 0 {
+		return &bareRows{rel.Rows()}, nil
+	}
 	names := []string{}
 	for _, c := range columns {
 		if !rel.columns[c].position {
@@ -148,6 +151,25 @@ func (b *batches) Next() (engine.Batch, error) {
 
 // Close implements engine.Batches.
 func (b *batches) Close() { b.scan.Release() }
+
+// bareRows are rows without columns; the manifest says how many there are.
+type bareRows struct{ left int64 }
+
+// bareBatch is how many of them a thread of the engine takes at a time.
+const bareBatch = 1 << 20
+
+// Next implements engine.Batches.
+func (b *bareRows) Next() (engine.Batch, error) {
+	n := min(b.left, bareBatch)
+	if n <= 0 {
+		return nil, io.EOF
+	}
+	b.left -= n
+	return engine.Ready{Rows: array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, n)}, nil
+}
+
+// Close implements engine.Batches.
+func (b *bareRows) Close() {}
 
 // scanned is a batch of a scan that is carried into the engine by the thread
 // that takes it.

@@ -19,7 +19,7 @@ import (
 type result struct {
 	run      *run
 	prepared *engine.Prepared
-	rows     *engine.Result
+	rows     chunks
 	columns  []resultColumn
 	schema   *arrow.Schema // references as leaves
 	leaves   int
@@ -51,7 +51,7 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 			return nil, err
 		}
 	}
-	rows, err := p.prepared.Execute(ctx)
+	rows, err := p.execute(ctx)
 	if err != nil {
 		unlink()
 		return nil, r.explain(ctx, err)
@@ -64,8 +64,8 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 		res.target = materialize.DefaultBatchBytes
 	}
 	res.refs.Store(1)
-	if res.columns == nil { // known only now that values are bound
-		if res.columns, err = resultColumns(rows.Schema(), rows.Columns(), outputs{}); err != nil {
+	if computed, ok := rows.(*engine.Result); ok && res.columns == nil { // known only now that values are bound
+		if res.columns, err = resultColumns(computed.Schema(), computed.Columns(), outputs{}); err != nil {
 			rows.Close()
 			unlink()
 			return nil, err
@@ -79,6 +79,18 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 	}
 	res.schema = arrow.NewSchema(fields, nil)
 	return res, nil
+}
+
+// execute starts what computes the rows.
+func (p *plan) execute(ctx context.Context) (chunks, error) {
+	if p.counted == nil {
+		return p.prepared.Execute(ctx)
+	}
+	fields := make([]arrow.Field, len(p.columns))
+	for i, c := range p.columns {
+		fields[i] = c.reference
+	}
+	return &oneRow{schema: arrow.NewSchema(fields, nil), value: p.counted.Rows()}, nil
 }
 
 // faced gives the reader with blob columns in a face. It takes over res.

@@ -44,7 +44,8 @@ type run struct {
 	snapshots map[pinKey]*table.Snapshot
 	pins      []Pin
 	relations map[string]*relation // by call, for the columns that a plan names
-	late      map[tableColumn]bool // columns that the engine does not get
+	late      map[tableColumn]bool // columns that the engine does not get, where that is worthwhile
+	limit     bool                 // the statement has a small LIMIT
 	sources   map[sourceKey]uint32
 	failed    error
 }

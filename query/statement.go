@@ -41,7 +41,8 @@ type plan struct {
 	prepared *engine.Prepared
 	columns  []resultColumn // nil until the types are known
 	unknown  bool
-	filled   bool // values stand in its text
+	filled   bool      // values stand in its text
+	counted  *relation // its rows are all that the statement counts
 	pins     []Pin
 }
 
@@ -110,41 +111,27 @@ func (s *Statement) prepare(ctx context.Context) (*run, *plan, error) {
 }
 
 func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
-	names, err := s.names(ctx, r)
+	at := r.placeOf(s.sql)
+	k := s.engine.recall.get(at)
+	if k == nil {
+		k = &known{}
+	}
+	tree, err := s.names(ctx, r, k.tree)
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
-	p := &plan{}
-	if p.prepared, err = r.conn.Prepare(ctx, s.sql); err != nil {
-		return nil, r.missing(ctx, r.explain(ctx, err), names)
+	p, err := s.again(ctx, r, k.findings)
+	if err != nil {
+		return nil, err
 	}
-	fail := func(err error) (*plan, error) {
-		p.prepared.Close()
-		return nil, r.explain(ctx, err)
-	}
-	for _, c := range append(p.prepared.Columns(), p.prepared.Params()...) {
-		p.unknown = p.unknown || c.Type.Unknown()
-	}
-	columns, late := outputs{}, map[tableColumn]bool(nil)
-	if s.text.Kind == statement.Select && !p.unknown { // the engine has no plan of open types
-		a, found, err := r.analyse(ctx, s.sql)
-		if err != nil {
-			return fail(err)
+	if p == nil {
+		var found *findings
+		if p, found, err = s.anew(ctx, r, tree); err != nil {
+			return nil, err
 		}
-		columns, late = found, a.late(found)
-		r.payload.Store(a.payload)
-	}
-	if !p.unknown {
-		raw, err := p.prepared.Schema()
-		if err != nil {
-			return fail(err)
+		if tree != nil && !tree.catalog {
+			s.engine.recall.put(at, &known{tree, found})
 		}
-		if p.columns, err = resultColumns(raw, p.prepared.Columns(), columns); err != nil {
-			return fail(err)
-		}
-	}
-	if err := r.postpone(ctx, p, s.sql, late, columns); err != nil {
-		return fail(err)
 	}
 	r.mu.Lock()
 	p.pins = append([]Pin(nil), r.pins...)
@@ -152,8 +139,72 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	return p, nil
 }
 
-// names makes views for the tables that the statement names.
-func (s *Statement) names(ctx context.Context, r *run) ([][]string, error) {
+// again prepares a statement of which all is known. It gives nil when that does
+// not hold for the tables as they are now.
+func (s *Statement) again(ctx context.Context, r *run, k *findings) (*plan, error) {
+	if k == nil {
+		return nil, nil
+	}
+	r.readLate(k.late, k.limit)
+	prepared, err := r.conn.Prepare(ctx, s.sql)
+	if err == nil {
+		if types := prepared.Columns(); k.fits(r, types) {
+			r.payload.Store(k.payload)
+			return &plan{prepared: prepared, columns: k.columnsFor(r, types), counted: r.counted(k)}, nil
+		}
+		prepared.Close()
+	}
+	r.readLate(nil, false)
+	return nil, context.Cause(ctx)
+}
+
+// anew prepares a statement and finds out about it.
+func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *findings, error) {
+	p := &plan{}
+	var err error
+	if p.prepared, err = r.conn.Prepare(ctx, s.sql); err != nil {
+		return nil, nil, r.missing(ctx, r.explain(ctx, err), named)
+	}
+	fail := func(err error) (*plan, *findings, error) {
+		p.prepared.Close()
+		return nil, nil, r.explain(ctx, err)
+	}
+	types := p.prepared.Columns()
+	for _, c := range append(types, p.prepared.Params()...) {
+		p.unknown = p.unknown || c.Type.Unknown()
+	}
+	if p.unknown { // the engine has no plan of open types
+		return p, nil, nil
+	}
+	raw, err := p.prepared.Schema()
+	if err != nil {
+		return fail(err)
+	}
+	if s.text.Kind != statement.Select {
+		if p.columns, err = resultColumns(raw, types, outputs{}); err != nil {
+			return fail(err)
+		}
+		return p, nil, nil
+	}
+	a, found, err := r.analyse(ctx, s.sql)
+	if err != nil {
+		return fail(err)
+	}
+	if p.columns, err = resultColumns(raw, types, found); err != nil {
+		return fail(err)
+	}
+	k := r.read(types, p.columns, found, a)
+	r.payload.Store(k.payload)
+	p.counted = r.counted(k)
+	if err := r.postpone(ctx, p, s.sql, k); err != nil {
+		return fail(err)
+	}
+	return p, k, nil
+}
+
+// names makes views for the tables that the statement names. What the parser
+// said is given when it is known already.
+func (s *Statement) names(ctx context.Context, r *run, t *tree) (*tree, error) {
 	kind, query := s.text.Kind, s.sql
 	if s.text.Explain != nil {
 		kind = s.text.Explain.Kind
@@ -162,9 +213,11 @@ func (s *Statement) names(ctx context.Context, r *run) ([][]string, error) {
 	if kind == statement.Show {
 		return nil, s.engine.views.all(ctx, s.text.Show != nil && s.text.Show.All)
 	}
-	t, err := r.parse(ctx, query)
-	if err != nil {
-		return nil, err
+	if t == nil {
+		var err error
+		if t, err = r.parse(ctx, query); err != nil {
+			return nil, err
+		}
 	}
 	if t.catalog {
 		if err := s.engine.views.all(ctx, true); err != nil {
@@ -176,7 +229,7 @@ func (s *Statement) names(ctx context.Context, r *run) ([][]string, error) {
 			return nil, err
 		}
 	}
-	return t.tables, nil
+	return t, nil
 }
 
 // mainText is the statement behind EXPLAIN, rewritten as the whole is.

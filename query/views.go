@@ -177,11 +177,11 @@ func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + 
 
 // missing explains a name that the engine does not know by the tables there
 // are.
-func (r *run) missing(ctx context.Context, err error, tables [][]string) error {
-	if fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), "Table with name") {
+func (r *run) missing(ctx context.Context, err error, named *tree) error {
+	if named == nil || fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), "Table with name") {
 		return err
 	}
-	for _, path := range tables {
+	for _, path := range named.tables {
 		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower("name "+path[len(path)-1]+" ")) {
 			continue
 		}
