@@ -52,7 +52,7 @@ type builder struct {
 }
 
 func (b *builder) add(r *Record) error {
-	f := &Field{ID: r.ID, Name: r.Name, Logical: r.LogicalType, Nullable: r.Nullable, Metadata: fieldMetadata(r)}
+	f := &Field{ID: r.ID, Name: r.Name, Logical: r.LogicalType, Nullable: r.Nullable, Metadata: fieldMetadata(r), carried: r.Carried}
 	if r.ID == anonymous {
 		return b.attach(f, r)
 	}

@@ -27,6 +27,7 @@ type Record struct {
 	Nullable    bool
 	Extension   string // overrides metadata ARROW:extension:name when set
 	Metadata    map[string]string
+	Carried     Carried
 }
 
 // Shape is how a field nests.
@@ -62,6 +63,8 @@ type Field struct {
 	Storage arrow.DataType
 	// Dimension is the list size of a FixedSizeList.
 	Dimension int
+
+	carried Carried
 }
 
 // BlobKind says whether a field is a blob column and of which generation.

@@ -1275,346 +1275,6 @@ func (x *RowVersionSequence) GetRuns() []*RowVersionSequence_Run {
 	return nil
 }
 
-// The operation of a transaction, read here only for its number: what a
-// history listing shows. The write side adds the bodies.
-type Transaction struct {
-	state                 protoimpl.MessageState `protogen:"open.v1"`
-	ReadVersion           uint64                 `protobuf:"varint,1,opt,name=read_version,json=readVersion,proto3" json:"read_version,omitempty"`
-	Uuid                  string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Tag                   string                 `protobuf:"bytes,3,opt,name=tag,proto3" json:"tag,omitempty"`
-	TransactionProperties map[string]string      `protobuf:"bytes,4,rep,name=transaction_properties,json=transactionProperties,proto3" json:"transaction_properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Types that are valid to be assigned to Operation:
-	//
-	//	*Transaction_Append
-	//	*Transaction_Delete
-	//	*Transaction_Overwrite
-	//	*Transaction_CreateIndex
-	//	*Transaction_Rewrite
-	//	*Transaction_Merge
-	//	*Transaction_Restore
-	//	*Transaction_ReserveFragments
-	//	*Transaction_Update
-	//	*Transaction_Project
-	//	*Transaction_UpdateConfig
-	//	*Transaction_DataReplacement
-	//	*Transaction_UpdateMemWalState
-	//	*Transaction_Clone
-	//	*Transaction_UpdateBases
-	//	*Transaction_DataOverlay
-	Operation     isTransaction_Operation `protobuf_oneof:"operation"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Transaction) Reset() {
-	*x = Transaction{}
-	mi := &file_table_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Transaction) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Transaction) ProtoMessage() {}
-
-func (x *Transaction) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Transaction.ProtoReflect.Descriptor instead.
-func (*Transaction) Descriptor() ([]byte, []int) {
-	return file_table_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Transaction) GetReadVersion() uint64 {
-	if x != nil {
-		return x.ReadVersion
-	}
-	return 0
-}
-
-func (x *Transaction) GetUuid() string {
-	if x != nil {
-		return x.Uuid
-	}
-	return ""
-}
-
-func (x *Transaction) GetTag() string {
-	if x != nil {
-		return x.Tag
-	}
-	return ""
-}
-
-func (x *Transaction) GetTransactionProperties() map[string]string {
-	if x != nil {
-		return x.TransactionProperties
-	}
-	return nil
-}
-
-func (x *Transaction) GetOperation() isTransaction_Operation {
-	if x != nil {
-		return x.Operation
-	}
-	return nil
-}
-
-func (x *Transaction) GetAppend() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Append); ok {
-			return x.Append
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetDelete() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Delete); ok {
-			return x.Delete
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetOverwrite() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Overwrite); ok {
-			return x.Overwrite
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetCreateIndex() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_CreateIndex); ok {
-			return x.CreateIndex
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetRewrite() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Rewrite); ok {
-			return x.Rewrite
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetMerge() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Merge); ok {
-			return x.Merge
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetRestore() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Restore); ok {
-			return x.Restore
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetReserveFragments() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_ReserveFragments); ok {
-			return x.ReserveFragments
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetUpdate() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Update); ok {
-			return x.Update
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetProject() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Project); ok {
-			return x.Project
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetUpdateConfig() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_UpdateConfig); ok {
-			return x.UpdateConfig
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetDataReplacement() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_DataReplacement); ok {
-			return x.DataReplacement
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetUpdateMemWalState() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_UpdateMemWalState); ok {
-			return x.UpdateMemWalState
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetClone() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_Clone); ok {
-			return x.Clone
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetUpdateBases() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_UpdateBases); ok {
-			return x.UpdateBases
-		}
-	}
-	return nil
-}
-
-func (x *Transaction) GetDataOverlay() []byte {
-	if x != nil {
-		if x, ok := x.Operation.(*Transaction_DataOverlay); ok {
-			return x.DataOverlay
-		}
-	}
-	return nil
-}
-
-type isTransaction_Operation interface {
-	isTransaction_Operation()
-}
-
-type Transaction_Append struct {
-	Append []byte `protobuf:"bytes,100,opt,name=append,proto3,oneof"`
-}
-
-type Transaction_Delete struct {
-	Delete []byte `protobuf:"bytes,101,opt,name=delete,proto3,oneof"`
-}
-
-type Transaction_Overwrite struct {
-	Overwrite []byte `protobuf:"bytes,102,opt,name=overwrite,proto3,oneof"`
-}
-
-type Transaction_CreateIndex struct {
-	CreateIndex []byte `protobuf:"bytes,103,opt,name=create_index,json=createIndex,proto3,oneof"`
-}
-
-type Transaction_Rewrite struct {
-	Rewrite []byte `protobuf:"bytes,104,opt,name=rewrite,proto3,oneof"`
-}
-
-type Transaction_Merge struct {
-	Merge []byte `protobuf:"bytes,105,opt,name=merge,proto3,oneof"`
-}
-
-type Transaction_Restore struct {
-	Restore []byte `protobuf:"bytes,106,opt,name=restore,proto3,oneof"`
-}
-
-type Transaction_ReserveFragments struct {
-	ReserveFragments []byte `protobuf:"bytes,107,opt,name=reserve_fragments,json=reserveFragments,proto3,oneof"`
-}
-
-type Transaction_Update struct {
-	Update []byte `protobuf:"bytes,108,opt,name=update,proto3,oneof"`
-}
-
-type Transaction_Project struct {
-	Project []byte `protobuf:"bytes,109,opt,name=project,proto3,oneof"`
-}
-
-type Transaction_UpdateConfig struct {
-	UpdateConfig []byte `protobuf:"bytes,110,opt,name=update_config,json=updateConfig,proto3,oneof"`
-}
-
-type Transaction_DataReplacement struct {
-	DataReplacement []byte `protobuf:"bytes,111,opt,name=data_replacement,json=dataReplacement,proto3,oneof"`
-}
-
-type Transaction_UpdateMemWalState struct {
-	UpdateMemWalState []byte `protobuf:"bytes,112,opt,name=update_mem_wal_state,json=updateMemWalState,proto3,oneof"`
-}
-
-type Transaction_Clone struct {
-	Clone []byte `protobuf:"bytes,113,opt,name=clone,proto3,oneof"`
-}
-
-type Transaction_UpdateBases struct {
-	UpdateBases []byte `protobuf:"bytes,114,opt,name=update_bases,json=updateBases,proto3,oneof"`
-}
-
-type Transaction_DataOverlay struct {
-	DataOverlay []byte `protobuf:"bytes,115,opt,name=data_overlay,json=dataOverlay,proto3,oneof"`
-}
-
-func (*Transaction_Append) isTransaction_Operation() {}
-
-func (*Transaction_Delete) isTransaction_Operation() {}
-
-func (*Transaction_Overwrite) isTransaction_Operation() {}
-
-func (*Transaction_CreateIndex) isTransaction_Operation() {}
-
-func (*Transaction_Rewrite) isTransaction_Operation() {}
-
-func (*Transaction_Merge) isTransaction_Operation() {}
-
-func (*Transaction_Restore) isTransaction_Operation() {}
-
-func (*Transaction_ReserveFragments) isTransaction_Operation() {}
-
-func (*Transaction_Update) isTransaction_Operation() {}
-
-func (*Transaction_Project) isTransaction_Operation() {}
-
-func (*Transaction_UpdateConfig) isTransaction_Operation() {}
-
-func (*Transaction_DataReplacement) isTransaction_Operation() {}
-
-func (*Transaction_UpdateMemWalState) isTransaction_Operation() {}
-
-func (*Transaction_Clone) isTransaction_Operation() {}
-
-func (*Transaction_UpdateBases) isTransaction_Operation() {}
-
-func (*Transaction_DataOverlay) isTransaction_Operation() {}
-
 type Manifest_WriterVersion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Library       string                 `protobuf:"bytes,1,opt,name=library,proto3" json:"library,omitempty"`
@@ -1627,7 +1287,7 @@ type Manifest_WriterVersion struct {
 
 func (x *Manifest_WriterVersion) Reset() {
 	*x = Manifest_WriterVersion{}
-	mi := &file_table_proto_msgTypes[13]
+	mi := &file_table_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1299,7 @@ func (x *Manifest_WriterVersion) String() string {
 func (*Manifest_WriterVersion) ProtoMessage() {}
 
 func (x *Manifest_WriterVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[13]
+	mi := &file_table_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1353,7 @@ type Manifest_DataFormat struct {
 
 func (x *Manifest_DataFormat) Reset() {
 	*x = Manifest_DataFormat{}
-	mi := &file_table_proto_msgTypes[14]
+	mi := &file_table_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1365,7 @@ func (x *Manifest_DataFormat) String() string {
 func (*Manifest_DataFormat) ProtoMessage() {}
 
 func (x *Manifest_DataFormat) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[14]
+	mi := &file_table_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1403,7 @@ type DataFragment_HiddenColumn struct {
 
 func (x *DataFragment_HiddenColumn) Reset() {
 	*x = DataFragment_HiddenColumn{}
-	mi := &file_table_proto_msgTypes[18]
+	mi := &file_table_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1415,7 @@ func (x *DataFragment_HiddenColumn) String() string {
 func (*DataFragment_HiddenColumn) ProtoMessage() {}
 
 func (x *DataFragment_HiddenColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[18]
+	mi := &file_table_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1441,7 @@ type IndexMetadata_File struct {
 
 func (x *IndexMetadata_File) Reset() {
 	*x = IndexMetadata_File{}
-	mi := &file_table_proto_msgTypes[19]
+	mi := &file_table_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1453,7 @@ func (x *IndexMetadata_File) String() string {
 func (*IndexMetadata_File) ProtoMessage() {}
 
 func (x *IndexMetadata_File) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[19]
+	mi := &file_table_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1493,7 @@ type U64Segment_Range struct {
 
 func (x *U64Segment_Range) Reset() {
 	*x = U64Segment_Range{}
-	mi := &file_table_proto_msgTypes[20]
+	mi := &file_table_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1505,7 @@ func (x *U64Segment_Range) String() string {
 func (*U64Segment_Range) ProtoMessage() {}
 
 func (x *U64Segment_Range) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[20]
+	mi := &file_table_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1546,7 @@ type U64Segment_RangeWithHoles struct {
 
 func (x *U64Segment_RangeWithHoles) Reset() {
 	*x = U64Segment_RangeWithHoles{}
-	mi := &file_table_proto_msgTypes[21]
+	mi := &file_table_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1558,7 @@ func (x *U64Segment_RangeWithHoles) String() string {
 func (*U64Segment_RangeWithHoles) ProtoMessage() {}
 
 func (x *U64Segment_RangeWithHoles) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[21]
+	mi := &file_table_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +1606,7 @@ type U64Segment_RangeWithBitmap struct {
 
 func (x *U64Segment_RangeWithBitmap) Reset() {
 	*x = U64Segment_RangeWithBitmap{}
-	mi := &file_table_proto_msgTypes[22]
+	mi := &file_table_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +1618,7 @@ func (x *U64Segment_RangeWithBitmap) String() string {
 func (*U64Segment_RangeWithBitmap) ProtoMessage() {}
 
 func (x *U64Segment_RangeWithBitmap) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[22]
+	mi := &file_table_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +1665,7 @@ type EncodedU64Array_Offsets16 struct {
 
 func (x *EncodedU64Array_Offsets16) Reset() {
 	*x = EncodedU64Array_Offsets16{}
-	mi := &file_table_proto_msgTypes[23]
+	mi := &file_table_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +1677,7 @@ func (x *EncodedU64Array_Offsets16) String() string {
 func (*EncodedU64Array_Offsets16) ProtoMessage() {}
 
 func (x *EncodedU64Array_Offsets16) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[23]
+	mi := &file_table_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +1717,7 @@ type EncodedU64Array_Offsets32 struct {
 
 func (x *EncodedU64Array_Offsets32) Reset() {
 	*x = EncodedU64Array_Offsets32{}
-	mi := &file_table_proto_msgTypes[24]
+	mi := &file_table_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +1729,7 @@ func (x *EncodedU64Array_Offsets32) String() string {
 func (*EncodedU64Array_Offsets32) ProtoMessage() {}
 
 func (x *EncodedU64Array_Offsets32) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[24]
+	mi := &file_table_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +1768,7 @@ type EncodedU64Array_Values64 struct {
 
 func (x *EncodedU64Array_Values64) Reset() {
 	*x = EncodedU64Array_Values64{}
-	mi := &file_table_proto_msgTypes[25]
+	mi := &file_table_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +1780,7 @@ func (x *EncodedU64Array_Values64) String() string {
 func (*EncodedU64Array_Values64) ProtoMessage() {}
 
 func (x *EncodedU64Array_Values64) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[25]
+	mi := &file_table_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +1813,7 @@ type RowVersionSequence_Run struct {
 
 func (x *RowVersionSequence_Run) Reset() {
 	*x = RowVersionSequence_Run{}
-	mi := &file_table_proto_msgTypes[26]
+	mi := &file_table_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +1825,7 @@ func (x *RowVersionSequence_Run) String() string {
 func (*RowVersionSequence_Run) ProtoMessage() {}
 
 func (x *RowVersionSequence_Run) ProtoReflect() protoreflect.Message {
-	mi := &file_table_proto_msgTypes[26]
+	mi := &file_table_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,32 +2029,7 @@ const file_table_proto_rawDesc = "" +
 	"\x04runs\x18\x01 \x03(\v2(.flightblob.lance.RowVersionSequence.RunR\x04runs\x1aQ\n" +
 	"\x03Run\x120\n" +
 	"\x04span\x18\x01 \x01(\v2\x1c.flightblob.lance.U64SegmentR\x04span\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\xb5\x06\n" +
-	"\vTransaction\x12!\n" +
-	"\fread_version\x18\x01 \x01(\x04R\vreadVersion\x12\x12\n" +
-	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x10\n" +
-	"\x03tag\x18\x03 \x01(\tR\x03tag\x12o\n" +
-	"\x16transaction_properties\x18\x04 \x03(\v28.flightblob.lance.Transaction.TransactionPropertiesEntryR\x15transactionProperties\x12\x18\n" +
-	"\x06append\x18d \x01(\fH\x00R\x06append\x12\x18\n" +
-	"\x06delete\x18e \x01(\fH\x00R\x06delete\x12\x1e\n" +
-	"\toverwrite\x18f \x01(\fH\x00R\toverwrite\x12#\n" +
-	"\fcreate_index\x18g \x01(\fH\x00R\vcreateIndex\x12\x1a\n" +
-	"\arewrite\x18h \x01(\fH\x00R\arewrite\x12\x16\n" +
-	"\x05merge\x18i \x01(\fH\x00R\x05merge\x12\x1a\n" +
-	"\arestore\x18j \x01(\fH\x00R\arestore\x12-\n" +
-	"\x11reserve_fragments\x18k \x01(\fH\x00R\x10reserveFragments\x12\x18\n" +
-	"\x06update\x18l \x01(\fH\x00R\x06update\x12\x1a\n" +
-	"\aproject\x18m \x01(\fH\x00R\aproject\x12%\n" +
-	"\rupdate_config\x18n \x01(\fH\x00R\fupdateConfig\x12+\n" +
-	"\x10data_replacement\x18o \x01(\fH\x00R\x0fdataReplacement\x121\n" +
-	"\x14update_mem_wal_state\x18p \x01(\fH\x00R\x11updateMemWalState\x12\x16\n" +
-	"\x05clone\x18q \x01(\fH\x00R\x05clone\x12#\n" +
-	"\fupdate_bases\x18r \x01(\fH\x00R\vupdateBases\x12#\n" +
-	"\fdata_overlay\x18s \x01(\fH\x00R\vdataOverlay\x1aH\n" +
-	"\x1aTransactionPropertiesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
-	"\toperationB3Z1github.com/flightblob/flightblob/internal/lancepbb\x06proto3"
+	"\aversion\x18\x02 \x01(\x04R\aversionB3Z1github.com/flightblob/flightblob/internal/lancepbb\x06proto3"
 
 var (
 	file_table_proto_rawDescOnce sync.Once
@@ -2409,7 +2044,7 @@ func file_table_proto_rawDescGZIP() []byte {
 }
 
 var file_table_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_table_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_table_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_table_proto_goTypes = []any{
 	(DeletionFile_FileType)(0),         // 0: flightblob.lance.DeletionFile.FileType
 	(*Timestamp)(nil),                  // 1: flightblob.lance.Timestamp
@@ -2424,62 +2059,59 @@ var file_table_proto_goTypes = []any{
 	(*U64Segment)(nil),                 // 10: flightblob.lance.U64Segment
 	(*EncodedU64Array)(nil),            // 11: flightblob.lance.EncodedU64Array
 	(*RowVersionSequence)(nil),         // 12: flightblob.lance.RowVersionSequence
-	(*Transaction)(nil),                // 13: flightblob.lance.Transaction
-	(*Manifest_WriterVersion)(nil),     // 14: flightblob.lance.Manifest.WriterVersion
-	(*Manifest_DataFormat)(nil),        // 15: flightblob.lance.Manifest.DataFormat
-	nil,                                // 16: flightblob.lance.Manifest.SchemaMetadataEntry
-	nil,                                // 17: flightblob.lance.Manifest.ConfigEntry
-	nil,                                // 18: flightblob.lance.Manifest.TableMetadataEntry
-	(*DataFragment_HiddenColumn)(nil),  // 19: flightblob.lance.DataFragment.HiddenColumn
-	(*IndexMetadata_File)(nil),         // 20: flightblob.lance.IndexMetadata.File
-	(*U64Segment_Range)(nil),           // 21: flightblob.lance.U64Segment.Range
-	(*U64Segment_RangeWithHoles)(nil),  // 22: flightblob.lance.U64Segment.RangeWithHoles
-	(*U64Segment_RangeWithBitmap)(nil), // 23: flightblob.lance.U64Segment.RangeWithBitmap
-	(*EncodedU64Array_Offsets16)(nil),  // 24: flightblob.lance.EncodedU64Array.Offsets16
-	(*EncodedU64Array_Offsets32)(nil),  // 25: flightblob.lance.EncodedU64Array.Offsets32
-	(*EncodedU64Array_Values64)(nil),   // 26: flightblob.lance.EncodedU64Array.Values64
-	(*RowVersionSequence_Run)(nil),     // 27: flightblob.lance.RowVersionSequence.Run
-	nil,                                // 28: flightblob.lance.Transaction.TransactionPropertiesEntry
-	(*Field)(nil),                      // 29: flightblob.lance.Field
-	(*AnyValue)(nil),                   // 30: flightblob.lance.AnyValue
+	(*Manifest_WriterVersion)(nil),     // 13: flightblob.lance.Manifest.WriterVersion
+	(*Manifest_DataFormat)(nil),        // 14: flightblob.lance.Manifest.DataFormat
+	nil,                                // 15: flightblob.lance.Manifest.SchemaMetadataEntry
+	nil,                                // 16: flightblob.lance.Manifest.ConfigEntry
+	nil,                                // 17: flightblob.lance.Manifest.TableMetadataEntry
+	(*DataFragment_HiddenColumn)(nil),  // 18: flightblob.lance.DataFragment.HiddenColumn
+	(*IndexMetadata_File)(nil),         // 19: flightblob.lance.IndexMetadata.File
+	(*U64Segment_Range)(nil),           // 20: flightblob.lance.U64Segment.Range
+	(*U64Segment_RangeWithHoles)(nil),  // 21: flightblob.lance.U64Segment.RangeWithHoles
+	(*U64Segment_RangeWithBitmap)(nil), // 22: flightblob.lance.U64Segment.RangeWithBitmap
+	(*EncodedU64Array_Offsets16)(nil),  // 23: flightblob.lance.EncodedU64Array.Offsets16
+	(*EncodedU64Array_Offsets32)(nil),  // 24: flightblob.lance.EncodedU64Array.Offsets32
+	(*EncodedU64Array_Values64)(nil),   // 25: flightblob.lance.EncodedU64Array.Values64
+	(*RowVersionSequence_Run)(nil),     // 26: flightblob.lance.RowVersionSequence.Run
+	(*Field)(nil),                      // 27: flightblob.lance.Field
+	(*AnyValue)(nil),                   // 28: flightblob.lance.AnyValue
 }
 var file_table_proto_depIdxs = []int32{
-	29, // 0: flightblob.lance.Manifest.fields:type_name -> flightblob.lance.Field
+	27, // 0: flightblob.lance.Manifest.fields:type_name -> flightblob.lance.Field
 	3,  // 1: flightblob.lance.Manifest.fragments:type_name -> flightblob.lance.DataFragment
-	16, // 2: flightblob.lance.Manifest.schema_metadata:type_name -> flightblob.lance.Manifest.SchemaMetadataEntry
+	15, // 2: flightblob.lance.Manifest.schema_metadata:type_name -> flightblob.lance.Manifest.SchemaMetadataEntry
 	1,  // 3: flightblob.lance.Manifest.timestamp:type_name -> flightblob.lance.Timestamp
-	14, // 4: flightblob.lance.Manifest.writer_version:type_name -> flightblob.lance.Manifest.WriterVersion
-	15, // 5: flightblob.lance.Manifest.data_format:type_name -> flightblob.lance.Manifest.DataFormat
-	17, // 6: flightblob.lance.Manifest.config:type_name -> flightblob.lance.Manifest.ConfigEntry
+	13, // 4: flightblob.lance.Manifest.writer_version:type_name -> flightblob.lance.Manifest.WriterVersion
+	14, // 5: flightblob.lance.Manifest.data_format:type_name -> flightblob.lance.Manifest.DataFormat
+	16, // 6: flightblob.lance.Manifest.config:type_name -> flightblob.lance.Manifest.ConfigEntry
 	6,  // 7: flightblob.lance.Manifest.base_paths:type_name -> flightblob.lance.BasePath
-	18, // 8: flightblob.lance.Manifest.table_metadata:type_name -> flightblob.lance.Manifest.TableMetadataEntry
+	17, // 8: flightblob.lance.Manifest.table_metadata:type_name -> flightblob.lance.Manifest.TableMetadataEntry
 	4,  // 9: flightblob.lance.DataFragment.files:type_name -> flightblob.lance.DataFile
 	5,  // 10: flightblob.lance.DataFragment.deletion_file:type_name -> flightblob.lance.DeletionFile
-	19, // 11: flightblob.lance.DataFragment.row_ids_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
-	19, // 12: flightblob.lance.DataFragment.last_updated_at_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
-	19, // 13: flightblob.lance.DataFragment.created_at_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
+	18, // 11: flightblob.lance.DataFragment.row_ids_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
+	18, // 12: flightblob.lance.DataFragment.last_updated_at_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
+	18, // 13: flightblob.lance.DataFragment.created_at_column:type_name -> flightblob.lance.DataFragment.HiddenColumn
 	0,  // 14: flightblob.lance.DeletionFile.file_type:type_name -> flightblob.lance.DeletionFile.FileType
 	8,  // 15: flightblob.lance.IndexSection.indices:type_name -> flightblob.lance.IndexMetadata
-	30, // 16: flightblob.lance.IndexMetadata.index_details:type_name -> flightblob.lance.AnyValue
-	20, // 17: flightblob.lance.IndexMetadata.files:type_name -> flightblob.lance.IndexMetadata.File
+	28, // 16: flightblob.lance.IndexMetadata.index_details:type_name -> flightblob.lance.AnyValue
+	19, // 17: flightblob.lance.IndexMetadata.files:type_name -> flightblob.lance.IndexMetadata.File
 	10, // 18: flightblob.lance.RowIDSequence.segments:type_name -> flightblob.lance.U64Segment
-	21, // 19: flightblob.lance.U64Segment.range:type_name -> flightblob.lance.U64Segment.Range
-	22, // 20: flightblob.lance.U64Segment.range_with_holes:type_name -> flightblob.lance.U64Segment.RangeWithHoles
-	23, // 21: flightblob.lance.U64Segment.range_with_bitmap:type_name -> flightblob.lance.U64Segment.RangeWithBitmap
+	20, // 19: flightblob.lance.U64Segment.range:type_name -> flightblob.lance.U64Segment.Range
+	21, // 20: flightblob.lance.U64Segment.range_with_holes:type_name -> flightblob.lance.U64Segment.RangeWithHoles
+	22, // 21: flightblob.lance.U64Segment.range_with_bitmap:type_name -> flightblob.lance.U64Segment.RangeWithBitmap
 	11, // 22: flightblob.lance.U64Segment.sorted_array:type_name -> flightblob.lance.EncodedU64Array
 	11, // 23: flightblob.lance.U64Segment.array:type_name -> flightblob.lance.EncodedU64Array
-	24, // 24: flightblob.lance.EncodedU64Array.u16_offsets:type_name -> flightblob.lance.EncodedU64Array.Offsets16
-	25, // 25: flightblob.lance.EncodedU64Array.u32_offsets:type_name -> flightblob.lance.EncodedU64Array.Offsets32
-	26, // 26: flightblob.lance.EncodedU64Array.u64_values:type_name -> flightblob.lance.EncodedU64Array.Values64
-	27, // 27: flightblob.lance.RowVersionSequence.runs:type_name -> flightblob.lance.RowVersionSequence.Run
-	28, // 28: flightblob.lance.Transaction.transaction_properties:type_name -> flightblob.lance.Transaction.TransactionPropertiesEntry
-	11, // 29: flightblob.lance.U64Segment.RangeWithHoles.holes:type_name -> flightblob.lance.EncodedU64Array
-	10, // 30: flightblob.lance.RowVersionSequence.Run.span:type_name -> flightblob.lance.U64Segment
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	23, // 24: flightblob.lance.EncodedU64Array.u16_offsets:type_name -> flightblob.lance.EncodedU64Array.Offsets16
+	24, // 25: flightblob.lance.EncodedU64Array.u32_offsets:type_name -> flightblob.lance.EncodedU64Array.Offsets32
+	25, // 26: flightblob.lance.EncodedU64Array.u64_values:type_name -> flightblob.lance.EncodedU64Array.Values64
+	26, // 27: flightblob.lance.RowVersionSequence.runs:type_name -> flightblob.lance.RowVersionSequence.Run
+	11, // 28: flightblob.lance.U64Segment.RangeWithHoles.holes:type_name -> flightblob.lance.EncodedU64Array
+	10, // 29: flightblob.lance.RowVersionSequence.Run.span:type_name -> flightblob.lance.U64Segment
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_table_proto_init() }
@@ -2513,32 +2145,14 @@ func file_table_proto_init() {
 		(*EncodedU64Array_U32Offsets)(nil),
 		(*EncodedU64Array_U64Values)(nil),
 	}
-	file_table_proto_msgTypes[12].OneofWrappers = []any{
-		(*Transaction_Append)(nil),
-		(*Transaction_Delete)(nil),
-		(*Transaction_Overwrite)(nil),
-		(*Transaction_CreateIndex)(nil),
-		(*Transaction_Rewrite)(nil),
-		(*Transaction_Merge)(nil),
-		(*Transaction_Restore)(nil),
-		(*Transaction_ReserveFragments)(nil),
-		(*Transaction_Update)(nil),
-		(*Transaction_Project)(nil),
-		(*Transaction_UpdateConfig)(nil),
-		(*Transaction_DataReplacement)(nil),
-		(*Transaction_UpdateMemWalState)(nil),
-		(*Transaction_Clone)(nil),
-		(*Transaction_UpdateBases)(nil),
-		(*Transaction_DataOverlay)(nil),
-	}
-	file_table_proto_msgTypes[13].OneofWrappers = []any{}
+	file_table_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_table_proto_rawDesc), len(file_table_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -48,9 +48,11 @@ func Decode(data []byte) (*Manifest, error) {
 		}
 		return nil, err
 	}
-	if err := m.setIndexes(data, pb); err != nil {
+	entries, err := indexEntries(data, pb)
+	if err != nil {
 		return nil, err
 	}
+	m.setIndexes(entries)
 	m.Operation = inlineOperation(data, pb)
 	return m, nil
 }
@@ -103,9 +105,12 @@ func fromMessage(pb *lancepb.Manifest) (*Manifest, error) {
 		TableMetadata: pb.GetTableMetadata(),
 		Branch:        pb.GetBranch(),
 		NextRowID:     pb.GetNextRowId(),
-		MaxFragmentID: pb.GetMaxFragmentId(),
+		MaxFragmentID: pb.MaxFragmentId,
 		TransactionID: pb.GetTransactionFile(),
 		fragmentTree:  len(pb.GetFragmentTree()) > 0,
+		tag:           pb.GetTag(),
+		aux:           pb.GetVersionAuxData(),
+		unknown:       pb.ProtoReflect().GetUnknown(),
 	}
 	if pb.MaxAllocatedFieldId != nil {
 		id := schema.FieldID(pb.GetMaxAllocatedFieldId())
@@ -137,6 +142,18 @@ func records(fields []*lancepb.Field) []schema.Record {
 			Nullable:    f.GetNullable(),
 			Extension:   f.GetExtensionName(),
 			Metadata:    texts(f.GetMetadata()),
+			Carried: schema.Carried{
+				Type:                  f.GetType(),
+				Encoding:              schema.Encoding(f.GetEncoding()),
+				PrimaryKey:            f.GetUnenforcedPrimaryKey(),
+				PrimaryKeyPosition:    f.GetUnenforcedPrimaryKeyPosition(),
+				ClusteringKey:         f.GetUnenforcedClusteringKey(),
+				ClusteringKeyPosition: f.GetUnenforcedClusteringKeyPosition(),
+				Unknown:               f.ProtoReflect().GetUnknown(),
+			},
+		}
+		if d := f.GetDictionary(); d != nil {
+			out[i].Carried.Dictionary = &schema.Dictionary{Offset: d.GetOffset(), Length: d.GetLength()}
 		}
 	}
 	return out
@@ -182,9 +199,16 @@ func (m *Manifest) setBases(bases []*lancepb.BasePath) error {
 		if b.GetPath() == "" {
 			return fault.Corruptf(-1, "manifest: base %d has an empty path", id)
 		}
-		m.Bases[id] = Base{ID: id, Name: b.GetName(), IsDatasetRoot: b.GetIsDatasetRoot(), Path: b.GetPath()}
+		m.Bases[id] = baseFrom(b)
 	}
 	return nil
+}
+
+func baseFrom(b *lancepb.BasePath) Base {
+	return Base{
+		ID: b.GetId(), Name: b.GetName(), IsDatasetRoot: b.GetIsDatasetRoot(), Path: b.GetPath(),
+		unknown: string(b.ProtoReflect().GetUnknown()),
+	}
 }
 
 func (m *Manifest) setFragments(list []*lancepb.DataFragment) error {
@@ -220,6 +244,7 @@ func (m *Manifest) setFragments(list []*lancepb.DataFragment) error {
 func (f *Fragment) set(pb *lancepb.DataFragment) error {
 	f.ID = pb.GetId()
 	f.PhysicalRows = pb.GetPhysicalRows()
+	f.unknown = pb.ProtoReflect().GetUnknown()
 	if f.ID > math.MaxUint32 {
 		return fault.Corruptf(-1, "manifest: fragment id %d does not fit into 32 bits", f.ID)
 	}
@@ -235,13 +260,33 @@ func (f *Fragment) set(pb *lancepb.DataFragment) error {
 	if err := f.setDeletion(pb.GetDeletionFile()); err != nil {
 		return err
 	}
-	f.RowIDs, f.RowIDsInColumn = pb.GetInlineRowIds(), pb.GetRowIdsColumn() != nil
-	if _, inline := pb.GetRowIdSequence().(*lancepb.DataFragment_InlineRowIds); inline && f.RowIDs == nil {
-		f.RowIDs = []byte{} // present and empty, not absent
+	switch s := pb.GetRowIdSequence().(type) {
+	case *lancepb.DataFragment_InlineRowIds:
+		f.RowIDs = present(s.InlineRowIds)
+	case *lancepb.DataFragment_RowIdsColumn:
+		f.RowIDsInColumn = true
 	}
-	f.CreatedAt, f.CreatedInColumn = pb.GetInlineCreatedAtVersions(), pb.GetCreatedAtColumn() != nil
-	f.UpdatedAt, f.UpdatedInColumn = pb.GetInlineLastUpdatedAtVersions(), pb.GetLastUpdatedAtColumn() != nil
+	switch s := pb.GetCreatedAtSequence().(type) {
+	case *lancepb.DataFragment_InlineCreatedAtVersions:
+		f.CreatedAt = present(s.InlineCreatedAtVersions)
+	case *lancepb.DataFragment_CreatedAtColumn:
+		f.CreatedInColumn = true
+	}
+	switch s := pb.GetLastUpdatedAtSequence().(type) {
+	case *lancepb.DataFragment_InlineLastUpdatedAtVersions:
+		f.UpdatedAt = present(s.InlineLastUpdatedAtVersions)
+	case *lancepb.DataFragment_LastUpdatedAtColumn:
+		f.UpdatedInColumn = true
+	}
 	return nil
+}
+
+// present keeps an empty value apart from an absent one.
+func present(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }
 
 func (f *Fragment) setDeletion(pb *lancepb.DeletionFile) error {
@@ -262,6 +307,7 @@ func (f *Fragment) setDeletion(pb *lancepb.DeletionFile) error {
 		ID:          pb.GetId(),
 		Rows:        pb.GetNumDeletedRows(),
 		BaseID:      pb.BaseId,
+		unknown:     pb.ProtoReflect().GetUnknown(),
 	}
 	return nil
 }
@@ -274,6 +320,7 @@ func (d *DataFile) set(pb *lancepb.DataFile) error {
 		Minor:   pb.GetFileMinorVersion(),
 		Size:    pb.GetFileSizeBytes(),
 		BaseID:  pb.BaseId,
+		unknown: pb.ProtoReflect().GetUnknown(),
 	}
 	if err := checkRelative(d.Path); err != nil {
 		return err
@@ -337,6 +384,7 @@ func (m *Manifest) setDataFormat(pb *lancepb.Manifest_DataFormat) error {
 	if m.DataFormat != "" {
 		return nil
 	}
+	m.formatDerived = true
 	for i := range m.Fragments {
 		for j := range m.Fragments[i].Files {
 			m.DataFormat = m.Fragments[i].Files[j].Format()

@@ -46,7 +46,7 @@ func plain() *lancepb.Manifest {
 
 func TestDecodeTolerates(t *testing.T) {
 	t.Parallel()
-	transaction, err := proto.Marshal(&lancepb.Transaction{Operation: &lancepb.Transaction_Append{Append: []byte{}}})
+	transaction, err := proto.Marshal(&lancepb.Transaction{Operation: &lancepb.Transaction_Append{Append: &lancepb.AppendOp{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

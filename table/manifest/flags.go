@@ -1,6 +1,9 @@
 package manifest
 
-import "github.com/flightblob/flightblob/internal/fault"
+import (
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/schema"
+)
 
 // The feature flags of table-format sheet section 3.
 const (
@@ -29,6 +32,13 @@ const (
 const readable = FlagDeletionFiles | FlagStableRowIDs | FlagOldV2Marker | FlagTableConfig | FlagBasePaths |
 	FlagNoTransactionFiles | FlagCoveringColumns | FlagMixedVersions | FlagTaggedReuse | FlagLineageColumns |
 	FlagManagedBlobs
+
+// writable are the bits of the writer word under which this program writes: it
+// keeps what they promise, or hands it on untouched.
+const writable = readable | FlagFieldIDsKept
+
+// sticky are the bits that a table keeps for good once it has them.
+const sticky = paired | FlagFieldIDsKept
 
 // paired are the bits that are valid in both words or in none.
 const paired = FlagMixedVersions | FlagTaggedReuse | FlagManagedBlobs | FlagZoneSeeds
@@ -74,6 +84,88 @@ func (m *Manifest) CheckReadable() error {
 		}
 	}
 	return nil
+}
+
+// CheckWritable says why nothing may be published on top of this version, or
+// nil: it must be readable, and all its writer flags known (CAP-9).
+func (m *Manifest) CheckWritable() error {
+	if err := m.CheckReadable(); err != nil {
+		return err
+	}
+	if unknown := m.WriterFlags &^ writable; unknown != 0 {
+		return fault.New(fault.Unsupported, "manifest: version %d needs writers with features that this program does not know: writer flags %d, of which %d are unknown; it can be read", m.Version, m.WriterFlags, unknown)
+	}
+	if m.DataFormat == "0.1" || m.DataFormat == "" && len(m.Fragments) > 0 {
+		return fault.New(fault.Unsupported, "manifest: version %d has data files of format %q, which this program does not write", m.Version, m.DataFormat)
+	}
+	return nil
+}
+
+// setFlags works the flags of the next version out anew (section 3), but for
+// the sticky ones.
+func (c *change) setFlags() error {
+	next := c.next
+	var both, writer Flags
+	for i := range next.Fragments {
+		f := &next.Fragments[i]
+		if f.Deletion != nil {
+			both |= FlagDeletionFiles
+		}
+		if f.RowIDsInColumn || f.CreatedInColumn || f.UpdatedInColumn {
+			both |= FlagLineageColumns
+		}
+		for j := range f.Files {
+			if f.Files[j].Format() != next.DataFormat {
+				both |= FlagMixedVersions
+			}
+		}
+	}
+	if c.stableRowIDs() {
+		both |= FlagStableRowIDs
+	}
+	if len(next.Config) > 0 {
+		writer |= FlagTableConfig
+	}
+	if len(next.Bases) > 0 {
+		both |= FlagBasePaths
+	}
+	if c.o.NoTransactionFile {
+		writer |= FlagNoTransactionFiles
+	}
+	covering, err := next.covering()
+	if err != nil {
+		return err
+	}
+	if covering {
+		both |= FlagCoveringColumns
+	}
+	managed, err := managedOptIn(next.Schema.Metadata)
+	if err != nil {
+		return err
+	}
+	if managed {
+		both |= FlagManagedBlobs
+	}
+	for _, before := range []*Manifest{c.base, c.o.Source} {
+		if before != nil {
+			both |= before.ReaderFlags & paired
+			writer |= before.WriterFlags & sticky
+		}
+	}
+	next.ReaderFlags, next.WriterFlags = both, both|writer
+	return next.CheckReadable()
+}
+
+// managedOptIn reads the opt-in of rule CAP-1.
+func managedOptIn(metadata map[string]string) (bool, error) {
+	switch value, ok := metadata[schema.KeyManaged]; {
+	case !ok, value == "false":
+		return false, nil
+	case value == "true":
+		return true, nil
+	default:
+		return false, fault.New(fault.Invalid, "manifest: the schema metadata %s is %q; allowed are \"true\" and \"false\"", schema.KeyManaged, value)
+	}
 }
 
 func (m *Manifest) checkKnown() error {

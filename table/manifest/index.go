@@ -51,29 +51,16 @@ type IndexFile struct {
 // System says that an index is bookkeeping of the format, not over columns.
 func (x *Index) System() bool { return strings.HasPrefix(x.Name, systemIndex) }
 
-// indexes reads the entries of an index section whose outermost fields are in
-// order. Indexes only make reading faster, so an entry that cannot be understood
-// is left out and fails nothing.
-func indexes(section []byte) []Index {
-	var out []Index
-	for len(section) > 0 {
-		number, kind, n := protowire.ConsumeTag(section)
-		if n < 0 {
-			break
+// setIndexes keeps the entries of an index section as they are, and reads them.
+// Indexes only make reading faster, so an entry that cannot be understood is
+// left out of Indexes and fails nothing.
+func (m *Manifest) setIndexes(entries [][]byte) {
+	m.entries, m.IndexCount, m.Indexes = entries, len(entries), nil
+	for _, entry := range entries {
+		if x, ok := decodeIndex(entry); ok {
+			m.Indexes = append(m.Indexes, x)
 		}
-		size := protowire.ConsumeFieldValue(number, kind, section[n:])
-		if size < 0 {
-			break
-		}
-		if number == 1 && kind == protowire.BytesType {
-			body, _ := protowire.ConsumeBytes(section[n:])
-			if x, ok := decodeIndex(body); ok {
-				out = append(out, x)
-			}
-		}
-		section = section[n+size:]
 	}
-	return out
 }
 
 func decodeIndex(data []byte) (Index, bool) {

@@ -1,5 +1,9 @@
-// Package manifest is what a version of a table says. It is pure: bytes in,
-// values out, no I/O.
+// Package manifest is what a version of a table says and what a change to it
+// means. It is pure: bytes in, values out, no I/O.
+//
+// A version is one Manifest (Decode, Encode). A change is a Transaction; Apply
+// makes the next Manifest of it, and Judge says whether it may still be applied
+// when others committed first.
 //
 //	[ u32 length | IndexSection ]   only if the version has indexes
 //	[ u32 length | Transaction  ]   only if stored inline
@@ -28,9 +32,9 @@ type Manifest struct {
 	Bases         map[uint32]Base
 	Branch        string // "" on main
 	NextRowID     uint64
-	MaxFragmentID uint32
-	Operation     string // of the transaction: "Append", …; "" when unknown
-	TransactionID string // file name inside _transactions, may be empty
+	MaxFragmentID *uint32 // greatest id ever given or reserved; nil before the first
+	Operation     string  // of the transaction: "Append", …; "" when unknown
+	TransactionID string  // file name inside _transactions, may be empty
 	IndexCount    int
 	Indexes       []Index // those of IndexCount that are understood
 
@@ -40,6 +44,12 @@ type Manifest struct {
 
 	fragmentTree bool // fragments are listed in a tree, not here
 	overlays     bool // some fragment has overlay files
+
+	entries       [][]byte // entries of the index section, as they came
+	tag           string   // field 8, unused
+	aux           uint64   // field 4, unused
+	formatDerived bool     // DataFormat is not in the message
+	unknown       []byte   // fields of a newer writer, as they came
 }
 
 // Flags is a feature flag word, table-format sheet section 3.
@@ -59,6 +69,8 @@ type Fragment struct {
 	CreatedInColumn bool
 	UpdatedAt       []byte // hidden column -5 if UpdatedInColumn
 	UpdatedInColumn bool
+
+	unknown []byte
 }
 
 // DataFile is one file of a fragment: some columns of all its rows.
@@ -70,6 +82,8 @@ type DataFile struct {
 	Minor   uint32
 	Size    uint64 // 0 = unknown
 	BaseID  *uint32
+
+	unknown []byte
 }
 
 // DeletionFile names the file that lists a fragment's deleted rows.
@@ -79,6 +93,8 @@ type DeletionFile struct {
 	ID          uint64
 	Rows        uint64
 	BaseID      *uint32
+
+	unknown []byte
 }
 
 // Base is a registered base path of a manifest, looked up by id, never by
@@ -88,6 +104,8 @@ type Base struct {
 	Name          string
 	IsDatasetRoot bool
 	Path          string // as the manifest spells it: plain path or URI
+
+	unknown string
 }
 
 // LiveRows is the number of rows that are not deleted.

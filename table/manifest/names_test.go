@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/lancepb"
@@ -83,14 +84,14 @@ func TestPlaces(t *testing.T) {
 			want Place
 		}{
 			{nil, Place{nil, "data/f.lance"}},
-			{id(0), Place{&Base{0, "", true, "/root"}, "data/f.lance"}},
-			{id(5), Place{&Base{5, "", false, "s3://b/plain"}, "f.lance"}},
+			{id(0), Place{&Base{IsDatasetRoot: true, Path: "/root"}, "data/f.lance"}},
+			{id(5), Place{&Base{ID: 5, Path: "s3://b/plain"}, "f.lance"}},
 		} {
 			got, err := m.FilePlace(d(tt.base))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Base{})); diff != "" {
 				t.Error(diff)
 			}
 		}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/lancepb"
@@ -89,6 +90,51 @@ func (m *Manifest) checkColumns() error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// knownDeep is known for a message and all below it.
+func knownDeep(m proto.Message) error {
+	if err := known(m); err != nil {
+		return err
+	}
+	var err error
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap():
+			if f.MapValue().Kind() == protoreflect.MessageKind {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+					err = knownDeep(v.Message().Interface())
+					return err == nil
+				})
+			}
+		case f.Kind() != protoreflect.MessageKind:
+		case f.IsList():
+			for i := 0; i < v.List().Len() && err == nil; i++ {
+				err = knownDeep(v.List().Get(i).Message().Interface())
+			}
+		default:
+			err = knownDeep(v.Message().Interface())
+		}
+		return err == nil
+	})
+	return err
+}
+
+// eachField walks the outermost fields of a message.
+func eachField(data []byte, visit func(number protowire.Number, kind protowire.Type, value []byte)) error {
+	for rest := data; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return fault.Corruptf(int64(len(data)-len(rest)), "manifest: not a protobuf message: %v", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
+		if size < 0 {
+			return fault.Corruptf(int64(len(data)-len(rest)), "manifest: not a protobuf message: %v", protowire.ParseError(size))
+		}
+		visit(number, kind, rest[n:n+size])
+		rest = rest[n+size:]
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package rowset says which rows a fragment has and what they are called:
 // deletion vectors, row-id sequences and row versions (table-format sheet
-// section 5). It is pure: bytes in, answers out.
+// section 5). It is pure: bytes in, answers out, and back.
 //
 // Positions come in two kinds, never mixed: a physical offset counts all rows
 // of a fragment's data files, a live position only those that are not deleted.

@@ -31,6 +31,18 @@ type segment interface {
 // Fewer or more ids than rows, ids that do not fit into 64 bits and arrays
 // that break their own order are fault.Corrupt.
 func DecodeRowIDs(data []byte, physicalRows uint64) (*IDs, error) {
+	ids, err := decodeRowIDs(data, physicalRows)
+	if err != nil {
+		return nil, err
+	}
+	if n := ids.Len(); n != physicalRows {
+		return nil, fault.Corruptf(-1, "rowset: %d row ids for %d rows", n, physicalRows)
+	}
+	return ids, nil
+}
+
+// decodeRowIDs reads at most so many ids.
+func decodeRowIDs(data []byte, most uint64) (*IDs, error) {
 	pb := new(lancepb.RowIDSequence)
 	if err := proto.Unmarshal(data, pb); err != nil {
 		return nil, fault.Corruptf(-1, "rowset: not a row id sequence: %v", err)
@@ -41,12 +53,9 @@ func DecodeRowIDs(data []byte, physicalRows uint64) (*IDs, error) {
 		if err != nil {
 			return nil, fault.Corruptf(-1, "rowset: row id segment %d: %v", i, err)
 		}
-		if err := ids.add(seg, physicalRows); err != nil {
+		if err := ids.add(seg, most); err != nil {
 			return nil, err
 		}
-	}
-	if n := ids.Len(); n != physicalRows {
-		return nil, fault.Corruptf(-1, "rowset: %d row ids for %d rows", n, physicalRows)
 	}
 	return ids, nil
 }
