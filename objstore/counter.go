@@ -38,7 +38,7 @@ type Count struct {
 	MappedBytes int64 // bytes of those
 	Sizes       int64 // length requests
 	Lists       int64 // listings begun
-	Creates     int64 // objects streamed, counted when they are committed
+	Creates     int64 // objects streamed or copied inside the store, once they are there
 	Puts        int64 // whole objects put, failed ones included
 	Deletes     int64 // objects deleted, absent ones included
 	Written     int64 // bytes that streams and puts took
@@ -265,6 +265,15 @@ func (c *countedStore) notePut(path string, data []byte, err error) {
 func (c *countedStore) Delete(ctx context.Context, path string) error {
 	c.counter.note(c.root, path, Count{Deletes: 1}, Range{})
 	return c.store.Delete(ctx, path)
+}
+
+// CopyObject counts an object made; its bytes are neither read nor written here.
+func (c *countedStore) CopyObject(ctx context.Context, from, to string) error {
+	err := copyObject(ctx, c.store, from, to)
+	if err == nil {
+		c.counter.note(c.root, to, Count{Creates: 1}, Range{})
+	}
+	return err
 }
 
 // countedWriter counts what the writer below takes.

@@ -118,6 +118,10 @@ func (g *guardedLocal) Delete(ctx context.Context, path string) error {
 	return g.local.remove(ctx, path, g.access)
 }
 
+func (g *guardedLocal) CopyObject(ctx context.Context, from, to string) error {
+	return g.local.copyObject(ctx, from, to, g.access)
+}
+
 func (g *guardedLocal) URI(path string) string { return g.local.URI(path) }
 
 // guarded checks the URI of each path before it calls the store.
@@ -201,6 +205,16 @@ func (g *guarded) Delete(ctx context.Context, path string) error {
 		return err
 	}
 	return g.store.Delete(ctx, path)
+}
+
+func (g *guarded) CopyObject(ctx context.Context, from, to string) error {
+	if err := g.check(from); err != nil {
+		return err
+	}
+	if err := g.check(to); err != nil {
+		return err
+	}
+	return copyObject(ctx, g.store, from, to)
 }
 
 func (g *guarded) URI(path string) string { return g.store.URI(path) }

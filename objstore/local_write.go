@@ -185,6 +185,24 @@ func (t *tempFile) fill(data []byte) error {
 	return t.sync()
 }
 
+// publish makes the file the object, durably, and closes it. Who gets an error
+// discards the file.
+func (t *tempFile) publish() error {
+	if err := t.sync(); err != nil {
+		return err
+	}
+	if err := t.rename(); err != nil {
+		return err
+	}
+	if err := t.store.syncFolder(t.dir); err != nil {
+		t.temp = t.name // nobody can know the object before this call succeeds
+		return writeError("sync", t.path, err)
+	}
+	t.file.Close()
+	t.dir.close()
+	return nil
+}
+
 func (l *Local) put(ctx context.Context, path string, data []byte, a *Access) error {
 	t, err := l.newTemp(ctx, path, a)
 	if err != nil {
@@ -340,20 +358,7 @@ func (w *localWriter) publish(ctx context.Context) error {
 	if err := w.buf.Flush(); err != nil {
 		return writeError("write", t.path, err)
 	}
-	if err := t.sync(); err != nil {
-		return err
-	}
-	if err := t.rename(); err != nil {
-		return err
-	}
-	if err := t.store.syncFolder(t.dir); err != nil {
-		// Nobody can know the object before this call succeeds.
-		t.temp = t.name
-		return writeError("sync", t.path, err)
-	}
-	t.file.Close()
-	t.dir.close()
-	return nil
+	return t.publish()
 }
 
 // Abort implements Writer.

@@ -12,10 +12,13 @@ import (
 )
 
 // Set stores a copy of data at path, for filling a store.
-func (m *Mem) Set(path string, data []byte) {
+func (m *Mem) Set(path string, data []byte) { m.set(path, bytes.Clone(data)) }
+
+// set stores data, which never changes, at path.
+func (m *Mem) set(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.objects[path] = memObject{data: bytes.Clone(data), modified: time.Now()}
+	m.objects[path] = memObject{data: data, modified: time.Now()}
 }
 
 // Put implements Store.

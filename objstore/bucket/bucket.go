@@ -1,4 +1,8 @@
-// Package bucket reads the objects of a gocloud bucket as an objstore.Store.
+// Package bucket makes an objstore.Store of a gocloud bucket.
+//
+// What gocloud's neutral interface cannot do, or not safely, the driver's
+// client does through Options: puts that are asked for exactly once, uploads in
+// parts that can be given up, copies inside the service.
 //
 // Messages name objects by URI and never hold a credential or a signed URL,
 // whatever the driver below puts into its own.
@@ -38,6 +42,20 @@ type Options struct {
 	// Renames lists the characters that the driver would silently store under
 	// another name; keys with one of them are refused.
 	Renames string
+
+	// Status gives the HTTP status of the answer that a driver's error reports,
+	// 0 when there was none. Default: what the error's HTTPStatusCode says.
+	Status func(err error) int
+	// Put puts a whole object by one request, which the driver must not repeat
+	// by itself: whether a conditional put won can only be told by who sees
+	// every answer. Default: blob.Bucket.WriteAll.
+	Put func(ctx context.Context, path string, data []byte, ifAbsent bool) error
+	// Parts sends large objects; default: the driver's own way, a blob.Writer.
+	Parts Parts
+	// BeforeWrite is blob.WriterOptions.BeforeWrite of those blob.Writers.
+	BeforeWrite func(as func(any) bool) error
+	// Copy copies an object inside the bucket; nil when the service cannot.
+	Copy func(ctx context.Context, from, to string) error
 }
 
 // Store is a bucket. Paths are literal keys.
@@ -45,6 +63,10 @@ type Store struct {
 	bucket  *blob.Bucket
 	options Options
 	scrub   scrubber
+
+	readPause  time.Duration // before a broken read is taken up
+	writePause time.Duration // before a change is asked for again
+	partSize   int           // of the first parts of an upload, in bytes
 }
 
 var (
@@ -54,7 +76,13 @@ var (
 
 // New makes a store over b, which it owns.
 func New(b *blob.Bucket, o Options) *Store {
-	return &Store{bucket: b, options: o, scrub: newScrubber(o.Secrets)}
+	if o.Status == nil {
+		o.Status = httpStatus
+	}
+	if o.Put == nil {
+		o.Put = putAny(b)
+	}
+	return &Store{bucket: b, options: o, scrub: newScrubber(o.Secrets), readPause: firstPause, writePause: firstWritePause, partSize: firstPartSize}
 }
 
 // Close closes the bucket.
@@ -210,7 +238,7 @@ func (s *Store) open(ctx context.Context, path string, off, n int64) (*blob.Read
 // fill reads all of p from r, which starts at off, and closes it.
 func (s *Store) fill(ctx context.Context, path string, r *blob.Reader, p []byte, off int64) error {
 	size, modified := r.Size(), r.ModTime()
-	pause := firstPause
+	pause := s.readPause
 	done := 0
 	for attempt := 1; ; attempt++ {
 		n, err := io.ReadFull(r, p[done:])
@@ -288,23 +316,24 @@ func (s *Store) failure(ctx context.Context, op, path string, err error) error {
 	case gcerrors.FailedPrecondition:
 		kind = fault.Precondition
 	case gcerrors.Unknown:
-		kind = kindOfStatus(err)
+		if s.options.Status(err) == http.StatusNotFound {
+			return fault.New(fault.NotFound, "objstore: %s does not exist", s.URI(path))
+		}
+		kind = s.kindOfStatus(err)
 	}
 	return fault.New(kind, "objstore: %s %s: %s", op, s.URI(path), s.scrub.text(err))
 }
 
 // kindOfStatus classifies what the driver leaves open by the HTTP status, if
 // the error knows one.
-func kindOfStatus(err error) fault.Kind {
-	var answer interface{ HTTPStatusCode() int }
-	if !errors.As(err, &answer) {
+func (s *Store) kindOfStatus(err error) fault.Kind {
+	switch s.options.Status(err) {
+	case 0:
 		// Nothing answered: the wire or the host behind it is down.
 		if wire := net.Error(nil); errors.As(err, &wire) {
 			return fault.Unavailable
 		}
 		return fault.Internal
-	}
-	switch answer.HTTPStatusCode() {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fault.Denied
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

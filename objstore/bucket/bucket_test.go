@@ -166,7 +166,8 @@ func TestCancelWhileWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	service := &broken{answers: []answer{{fail: errors.New("reset"), size: 10}}}
 	s := New(blob.NewBucket(service), Options{Prefix: "s3://b/"})
-	time.AfterFunc(firstPause/5, cancel)
+	s.readPause = time.Hour
+	time.AfterFunc(10*time.Millisecond, cancel)
 	if err := s.ReadAt(ctx, "x", make([]byte, 5), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context canceled", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/objstore/bucket"
 )
 
 // renamedAZ lists what the driver stores under another name.
@@ -41,7 +42,12 @@ func openAZ(ctx context.Context, name string, o *objstore.StorageOptions) (objst
 			secrets = append(secrets, s)
 		}
 	}
-	return newStore(b, "az", name, renamedAZ, secrets), nil
+	// The driver's copy is left alone: it needs a source that anybody may read
+	// unless the account's key signs, and it does not survive a failed poll.
+	return bucket.New(b, bucket.Options{
+		Prefix: prefixOf("az", name), Secrets: secrets, Renames: renamedAZ,
+		Status: statusAZ, Put: putAZ(b),
+	}), nil
 }
 
 // accountFrom takes the options, or without any the variables that Azure's

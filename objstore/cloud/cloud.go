@@ -7,10 +7,9 @@
 package cloud
 
 import (
-	"gocloud.dev/blob"
+	"time"
 
 	"github.com/flightblob/flightblob/objstore"
-	"github.com/flightblob/flightblob/objstore/bucket"
 )
 
 // idleConnections is how many connections per service stay open between
@@ -26,10 +25,11 @@ func Schemes() map[string]objstore.Opener {
 	}
 }
 
-func newStore(b *blob.Bucket, scheme, name, renames string, secrets []objstore.Secret) objstore.Store {
-	return bucket.New(b, bucket.Options{
-		Prefix:  scheme + "://" + name + "/",
-		Secrets: secrets,
-		Renames: renames,
-	})
-}
+// contentType is what objects are stored as.
+const contentType = "application/octet-stream"
+
+// prefixOf starts the URIs of a bucket.
+func prefixOf(scheme, name string) string { return scheme + "://" + name + "/" }
+
+// abortWithin bounds the clean-up after a failure.
+const abortWithin = 15 * time.Second

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/objstore/bucket"
 )
 
 const scopeGS = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -38,7 +39,10 @@ func openGS(ctx context.Context, name string, o *objstore.StorageOptions) (objst
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "objstore: open gs://%s: the driver refuses its name or options", name)
 	}
-	return newStore(b, "gs", name, "", o.Secrets()), nil
+	return bucket.New(b, bucket.Options{
+		Prefix: prefixOf("gs", name), Secrets: o.Secrets(),
+		Status: statusGS, Put: putGS(b), BeforeWrite: alwaysRetryGS, Copy: copyGS(b),
+	}), nil
 }
 
 // clientGS takes credentials from the options' file, or the application

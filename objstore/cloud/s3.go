@@ -14,6 +14,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/objstore/bucket"
 )
 
 const defaultRegion = "us-east-1"
@@ -42,7 +43,10 @@ func openS3(ctx context.Context, name string, o *objstore.StorageOptions) (objst
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "objstore: open s3://%s: the driver refuses its name or options", name)
 	}
-	return newStore(b, "s3", name, "", o.Secrets()), nil
+	d := driverS3{client: client, bucket: name, mostCopied: mostCopiedS3}
+	return bucket.New(b, bucket.Options{
+		Prefix: prefixOf("s3", name), Secrets: o.Secrets(), Put: d.put, Parts: d, Copy: d.copy,
+	}), nil
 }
 
 // configS3 takes keys from the options alone when they are there; else from

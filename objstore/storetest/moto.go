@@ -71,6 +71,8 @@ func repositoryRoot(t *testing.T) string {
 // S3 is an emulated S3 service on the loopback.
 type S3 struct {
 	Endpoint string // base URL
+
+	folders atomic.Int64 // seeded so far
 }
 
 // StartS3 starts moto's S3 emulator for the time of the test; see Python for
@@ -132,10 +134,9 @@ func (s *S3) Put(t *testing.T, bucket, path string, data []byte) {
 // Seed gives a Seed that puts objects into folders of a bucket, which must
 // exist, and finds them through r.
 func (s *S3) Seed(r *objstore.Registry, bucket string) Seed {
-	var folders atomic.Int64
 	return func(t *testing.T, objects map[string][]byte) objstore.Location {
 		t.Helper()
-		dir := fmt.Sprintf("seed-%d", folders.Add(1))
+		dir := fmt.Sprintf("seed-%d", s.folders.Add(1))
 		for path, data := range objects {
 			s.Put(t, bucket, dir+"/"+path, data)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ var writes = []struct {
 	{"put if absent", testPutIfAbsent},
 	{"one winner", testOneWinner},
 	{"delete", testDelete},
+	{"copy", testCopy},
+	{"copy ranges", testCopyRange},
 	{"folders are no objects", testFolderNames},
 	{"literal names written", testNamesWritten},
 	{"cancelled writes", testCancelledWrites},
@@ -271,6 +274,83 @@ func testDelete(t *testing.T, seed Seed) {
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("a folder without objects is listed: %v", got)
 	}
+}
+
+func testCopy(t *testing.T, seed Seed) {
+	dir := seed(t, map[string][]byte{"d/x": Bytes(9<<20+3, 1), "empty": nil, "a b+c%20": Bytes(20, 2), "old": Bytes(5, 3)})
+	for _, c := range []struct{ from, to string }{
+		{"d/x", "copies/x"}, {"empty", "copies/empty"}, {"a b+c%20", "copies/a b+c%20"}, {"d/x", "old"}, {"a b+c%20", "a b+c%20"},
+	} {
+		want, err := objstore.ReadAll(t.Context(), dir.Join(c.from), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := objstore.Copy(t.Context(), dir.Join(c.from), dir.Join(c.to)); err != nil {
+			t.Errorf("copy %s to %s: %v", c.from, c.to, err)
+			continue
+		}
+		wantObject(t, dir.Join(c.to), want)
+	}
+	for _, from := range []string{"absent", "d", "no/folder"} {
+		if err := objstore.Copy(t.Context(), dir.Join(from), dir.Join("never")); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("copy %s: %v, want not found", from, err)
+		}
+	}
+	// Between stores the bytes pass through the process.
+	mem := objstore.NewMem("other")
+	for _, name := range []string{"d/x", "empty"} {
+		there := objstore.Location{Store: mem, Path: name}
+		want, err := objstore.ReadAll(t.Context(), dir.Join(name), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := objstore.Copy(t.Context(), dir.Join(name), there); err != nil {
+			t.Errorf("copy %s to memory: %v", name, err)
+		} else if err := objstore.Copy(t.Context(), there, dir.Join("back", name)); err != nil {
+			t.Errorf("copy %s back: %v", name, err)
+		}
+		wantObject(t, there, want)
+		wantObject(t, dir.Join("back", name), want)
+	}
+	want := []string{"a b+c%20", "back/d/x", "back/empty", "copies/a b+c%20", "copies/empty", "copies/x", "d/x", "empty", "old"}
+	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+		t.Errorf("objects (-want +got)\n%s", diff)
+	}
+}
+
+func testCopyRange(t *testing.T, seed Seed) {
+	data := Bytes(10<<20, 1)
+	dir := seed(t, map[string][]byte{"x": data})
+	for _, r := range [][2]int64{{0, 10 << 20}, {0, 0}, {17, 1}, {5000, 4<<20 + 1}, {10<<20 - 1, 1}, {10 << 20, 0}} {
+		to := dir.Join(fmt.Sprintf("part/%d+%d", r[0], r[1]))
+		if err := objstore.CopyRange(t.Context(), dir.Join("x"), r[0], r[1], to); err != nil {
+			t.Errorf("[%d,+%d): %v", r[0], r[1], err)
+			continue
+		}
+		wantObject(t, to, data[r[0]:r[0]+r[1]])
+	}
+	for _, r := range []struct {
+		off, n int64
+		kind   fault.Kind
+	}{
+		{0, 10<<20 + 1, fault.Corrupt},
+		{10 << 20, 1, fault.Corrupt},
+		{-1, 1, fault.Invalid},
+		{0, -1, fault.Invalid},
+		{math.MaxInt64, 1, fault.Invalid},
+	} {
+		to := dir.Join("never")
+		if err := objstore.CopyRange(t.Context(), dir.Join("x"), r.off, r.n, to); fault.KindOf(err) != r.kind {
+			t.Errorf("[%d,+%d): %v, want %s", r.off, r.n, err, r.kind)
+		}
+		wantAbsent(t, to)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := objstore.CopyRange(ctx, dir.Join("x"), 0, 100, dir.Join("never")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	wantAbsent(t, dir.Join("never"))
 }
 
 func testFolderNames(t *testing.T, seed Seed) {
