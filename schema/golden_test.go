@@ -53,7 +53,13 @@ func manifestRecords(t testing.TB, path string) ([]Record, map[string]string) {
 // golden reads views.txt: a dump for each table and view.
 func golden(t *testing.T) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/views.txt")
+	return sections(t, "testdata/views.txt")
+}
+
+// sections reads a file of texts with titles, "# title" before each.
+func sections(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
