@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/flightblob/flightblob/datafile"
 	"github.com/flightblob/flightblob/internal/fault"
@@ -53,6 +54,10 @@ type Env struct {
 	files     *cache[fileKey, *datafile.Reader]
 	pages     *datafile.Cache
 	deletions *cache[string, *rowset.Deletions]
+
+	queues queues
+	writer string // as manifests name who wrote them; "" for the default
+	now    func() time.Time
 }
 
 // NewEnv makes an environment. access names the roots and the prefixes that
@@ -67,8 +72,13 @@ func NewEnv(registry *objstore.Registry, access *objstore.Access, limits Limits)
 		files:     newCache[fileKey, *datafile.Reader](limits.Files, limits.FileBytes),
 		pages:     datafile.NewCache(limits.PageBytes),
 		deletions: newCache[string, *rowset.Deletions](1<<20, limits.DeletionBytes),
+		now:       time.Now,
 	}
 }
+
+// SetWriter says how manifests that this environment publishes name their
+// writer, "library version". Call it before anything is written.
+func (e *Env) SetWriter(name string) { e.writer = name }
 
 // manifestKey identifies one published manifest. A version is immutable, but
 // its name is not enough: a table that was dropped and made anew has the same
