@@ -57,8 +57,8 @@ func (l *Local) openFolder(dir, name string, a *Access, makeMissing bool) (*fold
 			return f, nil
 		case makeMissing && attempt < folderAttempts && isAny(err, unix.ENOENT, unix.ELOOP, unix.ENOTDIR, unix.ESTALE):
 			continue // something changed while the folders were made
-		case makeMissing && errors.Is(err, unix.ENOENT):
-			return nil, fault.New(fault.Precondition, "objstore: a folder of %s is a link to one that does not exist, or keeps vanishing", object)
+		case makeMissing && isAny(err, unix.ENOENT, unix.ELOOP):
+			return nil, fault.New(fault.Precondition, "objstore: a folder of %s is a link that leads nowhere, or keeps vanishing", object)
 		}
 		var known *fault.Error
 		if errors.As(err, &known) {
@@ -137,6 +137,10 @@ func (l *Local) subfolder(f *folder, name string) (*folder, error) {
 		return err
 	})
 	if err != nil {
+		var st unix.Stat_t
+		if unix.Fstatat(f.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			err = unix.ELOOP // systems differ in what they call a link here
+		}
 		return nil, err
 	}
 	real := joinPath(f.real, name)

@@ -66,20 +66,24 @@ func (l *Local) newTemp(ctx context.Context, object string, a *Access) (*tempFil
 	}
 	for attempt := 1; ; attempt++ {
 		f, err := l.openFolder(dir, name, a, true)
-		if err != nil {
-			return nil, err
-		}
-		t := &tempFile{store: l, dir: f, path: object, name: name, temp: TempPrefix + rand.Text()}
-		if err = l.at("create"); err == nil {
-			t.file, err = f.create(t.temp)
-		}
 		if err == nil {
-			return t, nil
+			t := &tempFile{store: l, dir: f, path: object, name: name, temp: TempPrefix + rand.Text()}
+			if err = l.at("create"); err == nil {
+				t.file, err = f.create(t.temp)
+			}
+			if err == nil {
+				return t, nil
+			}
+			f.close()
+			err = writeError("create", object, err)
 		}
-		f.close()
-		// Somebody may have removed the empty folder meanwhile.
-		if !errors.Is(err, unix.ENOENT) || attempt == folderAttempts {
-			return nil, writeError("create", object, err)
+		switch {
+		case attempt == folderAttempts:
+			return nil, err
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+			l.files.clear() // our own cache may hold the descriptors that are missing
+		case !errors.Is(err, unix.ENOENT): // else somebody removed the empty folder
+			return nil, err
 		}
 	}
 }
@@ -394,6 +398,8 @@ func writeError(op, path string, err error) error {
 		kind = fault.Exhausted
 	case errors.Is(err, unix.EROFS):
 		kind = fault.Denied
+	case errors.Is(err, unix.ENOENT):
+		kind = fault.Precondition
 	case errors.Is(err, unix.ENOTDIR):
 		return fault.New(fault.Invalid, "objstore: %s %s: a part of the path is no folder", op, path)
 	case errors.Is(err, unix.ENAMETOOLONG):
