@@ -178,10 +178,6 @@ func publicField(f arrow.Field, t *engine.Type) arrow.Field {
 			f.Type = arrow.ListOfField(itemField(dt.ElemField(), child(0)))
 			break
 		}
-		if t.HasReference() { // blobs lie below structs and lists only
-			f.Type = arrow.ListOfField(itemField(dt.ElemField(), child(0)))
-			break
-		}
 		f.Type = arrow.FixedSizeListOfField(dt.Len(), itemField(dt.ElemField(), child(0)))
 	case *arrow.MapType:
 		key := publicField(dt.KeyField(), child(0))
