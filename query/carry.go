@@ -1,8 +1,6 @@
 package query
 
 import (
-	"unicode/utf8"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
@@ -327,29 +325,4 @@ func newBuffer(n int) *memory.Buffer {
 	b.Resize(n)
 	clear(b.Bytes())
 	return b
-}
-
-// checkText refuses text that is not UTF-8: the engine would take its word for
-// it. Values of null slots are not looked at by anyone.
-func checkText(name string, data arrow.ArrayData) error {
-	if data.DataType().ID() == arrow.DICTIONARY {
-		return checkText(name, data.Dictionary())
-	}
-	a := array.MakeFromData(data)
-	defer a.Release()
-	var value func(int) string
-	switch a := a.(type) {
-	case *array.String:
-		value = a.Value
-	case *array.LargeString:
-		value = a.Value
-	default:
-		return nil
-	}
-	for i := range a.Len() {
-		if a.IsValid(i) && !utf8.ValidString(value(i)) {
-			return fault.New(fault.Corrupt, "query: column %q holds text that is not valid UTF-8", name)
-		}
-	}
-	return nil
 }
