@@ -24,11 +24,19 @@ type Leaf struct {
 	// Packed has the columns of a packed struct's children: early writers of
 	// format 2.0 stored one each in spite of the mark. Nil otherwise.
 	Packed map[schema.FieldID]int
+	// Coded takes text and bytes of pages with small dictionaries as dictionary
+	// arrays (encoding.Column.ReadCoded).
+	Coded bool
 }
 
 // columnReader is a column of any format version.
 type columnReader interface {
 	Read(ctx context.Context, fetch encoding.Fetch, rows []encoding.Range) (*encoding.Leaf, error)
+}
+
+// codedReader is one that can leave values coded.
+type codedReader interface {
+	ReadCoded(ctx context.Context, fetch encoding.Fetch, rows []encoding.Range) (*encoding.Leaf, error)
 }
 
 // columnKey identifies a parsed column: the same bytes may be asked for under
@@ -71,7 +79,11 @@ func (r *Reader) ReadLeaves(ctx context.Context, leaves []Leaf, rows []encoding.
 		defer fault.Recover("datafile", &err)
 		c, err := r.column(leaves[i])
 		if err == nil {
-			out[i], err = c.Read(ctx, r.fetch, rows)
+			read := c.Read
+			if coded, ok := c.(codedReader); ok && leaves[i].Coded {
+				read = coded.ReadCoded
+			}
+			out[i], err = read(ctx, r.fetch, rows)
 		}
 		if err != nil {
 			return r.inColumn(leaves[i].Columns[len(leaves[i].Columns)-1], err)

@@ -97,6 +97,10 @@ type pageRead struct {
 // Read decodes the rows, which are sorted and disjoint. It fetches the pages
 // and chunks that hold them, in at most three rounds, and nothing else.
 func (c *Column) Read(ctx context.Context, fetch Fetch, rows []Range) (*Leaf, error) {
+	return c.read(ctx, fetch, rows, false)
+}
+
+func (c *Column) read(ctx context.Context, fetch Fetch, rows []Range, coded bool) (*Leaf, error) {
 	reads, total, err := c.split(rows)
 	if err != nil {
 		return nil, err
@@ -117,7 +121,7 @@ func (c *Column) Read(ctx context.Context, fetch Fetch, rows []Range) (*Leaf, er
 	if err != nil {
 		return nil, err
 	}
-	out, err := newVector(c.leaf.Storage, int(total))
+	out, err := c.collector(reads, total, coded)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +149,11 @@ func (c *Column) finish(layers []Layer, out *vector, total uint64) (*Leaf, error
 	if last.Slots != out.n {
 		return nil, fault.Corruptf(-1, "encoding: %d values for %d leaf slots", out.n, last.Slots)
 	}
-	values, err := out.array(last.Validity, last.Nulls)
+	assemble := out.array
+	if out.typ != c.leaf.Storage {
+		assemble = out.codedArray
+	}
+	values, err := assemble(last.Validity, last.Nulls)
 	if err != nil {
 		return nil, err
 	}

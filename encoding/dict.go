@@ -1,6 +1,8 @@
 package encoding
 
 import (
+	"slices"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -50,6 +52,10 @@ func (d *dictBuilder) appendIndices(items *block, idx []uint32) error {
 		}
 	}
 	if items == d.source {
+		if len(idx) > 0 && uint64(slices.Max(idx)) < uint64(items.n) {
+			d.idx = append(d.idx, idx...)
+			return nil
+		}
 		for _, k := range idx {
 			if uint64(k) >= uint64(items.n) {
 				k = strayIndex

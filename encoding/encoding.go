@@ -73,6 +73,7 @@ type Leaf struct {
 	// to the leaf, outermost first; the last is the leaf's own ItemLayer.
 	Layers []Layer
 	// Values has Layers[last].Slots values with the leaf's nulls set. Its type
-	// is the field's Storage type.
+	// is the field's Storage type, or a dictionary of it when that was asked for
+	// (Column.ReadCoded).
 	Values arrow.Array
 }

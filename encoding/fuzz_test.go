@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/flightblob/flightblob/encoding"
@@ -181,11 +183,35 @@ func read(t *testing.T, s seedPage, page encoding.Page, file []byte) {
 	}
 	for _, rows := range [][]encoding.Range{{{Start: 0, End: c.Rows()}}, {{Start: c.Rows() / 3, End: c.Rows() / 2}}} {
 		leaf, err := c.Read(context.Background(), fetch, rows)
+		coded, codedErr := c.ReadCoded(context.Background(), fetch, rows)
 		if !ok(err) {
+			ok(codedErr)
 			continue
 		}
+		sameCoded(t, leaf, coded, codedErr)
 		if leaf.Layers[0].Slots != int(rows[0].Len()) || leaf.Values.Len() != leaf.Layers[len(leaf.Layers)-1].Slots {
 			t.Fatalf("%d slots, %d values for %d rows", leaf.Layers[0].Slots, leaf.Values.Len(), rows[0].Len())
+		}
+	}
+}
+
+// sameCoded compares what was read as dictionaries with what was not.
+func sameCoded(t *testing.T, leaf, coded *encoding.Leaf, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("read as dictionaries: %v", err)
+	}
+	d, ok := coded.Values.(*array.Dictionary)
+	if !ok || arrow.TypeEqual(leaf.Values.DataType(), d.DataType()) {
+		if leaf.Values.Len() != coded.Values.Len() {
+			t.Fatalf("read as dictionaries: %d values, otherwise %d", coded.Values.Len(), leaf.Values.Len())
+		}
+		return
+	}
+	for i := range leaf.Values.Len() {
+		at := d.GetValueIndex(i)
+		if leaf.Values.IsNull(i) != d.Dictionary().IsNull(at) || leaf.Values.IsValid(i) && leaf.Values.ValueStr(i) != d.Dictionary().ValueStr(at) {
+			t.Fatalf("read as dictionaries: value %d of %v, otherwise %v", i, d, leaf.Values)
 		}
 	}
 }

@@ -43,14 +43,28 @@ func (s sequence) at(i int) uint64 {
 // indices appends words [from, to) as dictionary indices; larger ones than any
 // dictionary can hold become strayIndex.
 func (s sequence) indices(dst []uint32, from, to int) []uint32 {
-	if s.bits == 32 {
-		for raw := s.data[4*from : 4*to]; len(raw) >= 4; raw = raw[4:] {
-			dst = append(dst, binary.LittleEndian.Uint32(raw))
+	at := len(dst)
+	dst = growTo(dst, at+to-from)
+	out := dst[at:]
+	switch s.bits {
+	case 8:
+		for i, b := range s.data[from:to] {
+			out[i] = uint32(b)
 		}
-		return dst
-	}
-	for i := from; i < to; i++ {
-		dst = append(dst, uint32(min(s.at(i), uint64(strayIndex))))
+	case 16:
+		raw := s.data[2*from : 2*to]
+		for i := range out {
+			out[i] = uint32(binary.LittleEndian.Uint16(raw[2*i:]))
+		}
+	case 32:
+		raw := s.data[4*from : 4*to]
+		for i := range out {
+			out[i] = binary.LittleEndian.Uint32(raw[4*i:])
+		}
+	default:
+		for i := range out {
+			out[i] = uint32(min(s.at(from+i), uint64(strayIndex)))
+		}
 	}
 	return dst
 }

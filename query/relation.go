@@ -104,7 +104,7 @@ func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 			names = append(names, rel.columns[c].stored)
 		}
 	}
-	scan, err := rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names})
+	scan, err := rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names, Coded: true})
 	if err != nil {
 		r.fail(err)
 		return nil, err
@@ -228,7 +228,25 @@ func (s *scanned) carry() (arrow.RecordBatch, int, error) {
 	if rel.run.payload.Load() {
 		window = windowOf(columns, rel.run.engine.stepBytes()/2)
 	}
-	return array.NewRecordBatch(s.schema, columns, s.in.NumRows()), window, nil
+	return array.NewRecordBatch(s.schemaOf(columns), columns, s.in.NumRows()), window, nil
+}
+
+// schemaOf is the schema of a batch, whose columns may be coded.
+func (b *batches) schemaOf(columns []arrow.Array) *arrow.Schema {
+	var fields []arrow.Field
+	for i, c := range columns {
+		if c.DataType().ID() != arrow.DICTIONARY {
+			continue
+		}
+		if fields == nil {
+			fields = b.schema.Fields()
+		}
+		fields[i].Type = c.DataType()
+	}
+	if fields == nil {
+		return b.schema
+	}
+	return arrow.NewSchema(fields, nil)
 }
 
 // positions tells where the rows of the current batch stand in scan order.

@@ -27,7 +27,10 @@ func (f *fragment) assemble(index int, field *schema.Field, leaves []*encoding.L
 			return nil, err
 		}
 	}
-	return conform(a, field, plan.schema.Field(index).Type)
+	if shown := plan.schema.Field(index).Type; !f.reader.isCoded(a, shown) {
+		return conform(a, field, shown)
+	}
+	return a, nil
 }
 
 // packedChild takes a field out of the packed struct that it is stored in, null

@@ -156,7 +156,7 @@ func (f *fragment) source(leaf *schema.Field, where map[schema.FieldID]place) (p
 // leafColumns names the physical columns of a leaf and of the fields above it
 // in one file. From format 2.1 on only the leaf has one.
 func (f *fragment) leafColumns(leaf *schema.Field, file int, where map[schema.FieldID]place) datafile.Leaf {
-	l := datafile.Leaf{Path: leaf.Path()}
+	l := datafile.Leaf{Path: leaf.Path(), Coded: f.reader.coded}
 	if leaf.Blob == schema.BlobV2 && !holdsBlobV2(&f.meta.Files[file]) {
 		l.Path[len(l.Path)-1] = asLegacy(leaf)
 	}

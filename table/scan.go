@@ -33,6 +33,12 @@ type ScanRequest struct {
 	// kept. Nil means a scan; Offset and Limit must then be unset otherwise.
 	Rows []uint64
 
+	// Coded lets columns of text and bytes come as dictionary arrays, batch by
+	// batch as their pages have them: with indices of type uint32 that are never
+	// null, and nulls as an item that is. Schema shows such columns as plain all
+	// the same. It holds for scans, not for Rows.
+	Coded bool
+
 	// BatchRows is the greatest number of rows in a batch; 0 means MaxBatchRows,
 	// which is also the most.
 	BatchRows int

@@ -16,11 +16,12 @@ type reader struct {
 	plan     *projection
 	maxRows  int
 	maxBytes int64
+	coded    bool
 	running  *sync.WaitGroup // of the scan, which waits for all its goroutines
 }
 
 func newReader(s *Snapshot, plan *projection, req ScanRequest) *reader {
-	return &reader{snapshot: s, plan: plan, maxRows: req.BatchRows, maxBytes: req.BatchBytes}
+	return &reader{snapshot: s, plan: plan, maxRows: req.BatchRows, maxBytes: req.BatchBytes, coded: req.Coded && req.Rows == nil}
 }
 
 func (r *reader) fragment(index int) *fragment {
@@ -29,14 +30,33 @@ func (r *reader) fragment(index int) *fragment {
 
 // batch makes a record batch of columns that were read.
 func (r *reader) batch(columns []arrow.Array, rows int) (arrow.RecordBatch, error) {
+	shown := r.plan.schema
 	for i, c := range columns {
 		field := r.plan.schema.Field(i)
-		if c.Len() != rows || !arrow.TypeEqual(field.Type, c.DataType()) {
+		coded := r.isCoded(c, field.Type)
+		if coded {
+			shown = codedSchema(shown, i, c.DataType())
+		}
+		if c.Len() != rows || !coded && !arrow.TypeEqual(field.Type, c.DataType()) {
 			return nil, fault.New(fault.Internal, "table: column %q was read as %d rows of %s, expected %d of %s",
 				field.Name, c.Len(), c.DataType(), rows, field.Type)
 		}
 	}
-	return array.NewRecordBatch(r.plan.schema, columns, int64(rows)), nil
+	return array.NewRecordBatch(shown, columns, int64(rows)), nil
+}
+
+// isCoded says that a column was read as a dictionary of what it shows.
+func (r *reader) isCoded(a arrow.Array, shown arrow.DataType) bool {
+	d, ok := a.DataType().(*arrow.DictionaryType)
+	return ok && r.coded && arrow.TypeEqual(d.ValueType, shown)
+}
+
+// codedSchema is a schema with another type for one column.
+func codedSchema(s *arrow.Schema, i int, dt arrow.DataType) *arrow.Schema {
+	fields := s.Fields()
+	fields[i].Type = dt
+	m := s.Metadata()
+	return arrow.NewSchema(fields, &m)
 }
 
 // sweep is the work of a scan: live rows in order, from an offset, up to a

@@ -19,6 +19,7 @@ FB_HANDLE(duckdb_pending_result);
 FB_HANDLE(duckdb_logical_type);
 FB_HANDLE(duckdb_data_chunk);
 FB_HANDLE(duckdb_vector);
+FB_HANDLE(duckdb_selection_vector);
 FB_HANDLE(duckdb_value);
 FB_HANDLE(duckdb_client_context);
 FB_HANDLE(duckdb_table_function);
@@ -172,6 +173,10 @@ extern uint64_t *duckdb_vector_get_validity(duckdb_vector vector);
 extern void duckdb_vector_ensure_validity_writable(duckdb_vector vector);
 extern void duckdb_vector_assign_string_element_len(duckdb_vector vector, idx_t index, const char *str, idx_t len);
 extern duckdb_vector duckdb_struct_vector_get_child(duckdb_vector vector, idx_t index);
+extern duckdb_selection_vector duckdb_create_selection_vector(idx_t size);
+extern void duckdb_destroy_selection_vector(duckdb_selection_vector selection);
+extern uint32_t *duckdb_selection_vector_get_data_ptr(duckdb_selection_vector selection);
+extern void duckdb_slice_vector(duckdb_vector vector, duckdb_selection_vector selection, idx_t len);
 extern void duckdb_vector_reference_vector(duckdb_vector to, duckdb_vector from);
 
 extern void duckdb_destroy_value(duckdb_value *value);

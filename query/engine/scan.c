@@ -108,20 +108,17 @@ static struct ArrowArray *cut(window *w, const int32_t **shape, const struct Arr
 	return &p->array;
 }
 
-// window_of makes rows [from, from+n) of a child of a batch an array.
-static bool window_of(fb_scan *s, fb_batch *b, int64_t child, int64_t from, int64_t n, struct ArrowArray *out) {
-	int64_t pieces = 1;
-	const int32_t *shape = NULL;
-	if (s->shape[child] >= 0) {
-		shape = s->shapes + s->shape[child];
-		pieces = s->nodes[child];
-	}
+// window_over makes rows [from, from+n) of an array of a batch an array of its
+// own. pieces is how many arrays are cut, by shape unless it is NULL.
+static bool window_over(fb_batch *b, const int32_t *shape, int64_t pieces, const struct ArrowArray *in, int64_t from, int64_t n,
+                        struct ArrowArray *out) {
+	pieces = shape ? pieces : 1;
 	window *w = calloc(1, sizeof(window) + pieces * (sizeof(piece) + sizeof(struct ArrowArray *)));
 	if (!w) {
 		return false;
 	}
 	w->nested = (struct ArrowArray **)(w->pieces + pieces);
-	w->children[0] = cut(w, shape ? &shape : NULL, b->root.children[child], from, n);
+	w->children[0] = cut(w, shape ? &shape : NULL, in, from, n);
 	if (!w->children[0]) {
 		for (int64_t i = 0; i < w->used; i++) {
 			free(w->pieces[i].bits);
@@ -143,16 +140,40 @@ static bool window_of(fb_scan *s, fb_batch *b, int64_t child, int64_t from, int6
 	return true;
 }
 
-// local is what one thread of the engine is reading.
+// window_of makes rows [from, from+n) of a child of a batch an array.
+static bool window_of(fb_scan *s, fb_batch *b, int64_t child, int64_t from, int64_t n, struct ArrowArray *out) {
+	const int32_t *shape = s->shape[child] >= 0 ? s->shapes + s->shape[child] : NULL;
+	return window_over(b, shape, s->nodes[child], b->root.children[child], from, n, out);
+}
+
+// local is what one thread of the engine is reading. dictionaries are vectors
+// with the items of the batch's coded columns, made when they are first needed.
+// They point into the batch and keep it, so they belong to the thread.
 typedef struct {
 	fb_batch *batch;
 	int64_t at;
+	duckdb_data_chunk *dictionaries; // by child of the batch
+	int64_t children;
 } local;
+
+// leave ends the reading of a batch.
+static void leave(local *l) {
+	for (int64_t i = 0; i < l->children; i++) {
+		if (l->dictionaries[i]) {
+			duckdb_destroy_data_chunk(&l->dictionaries[i]);
+		}
+	}
+	free(l->dictionaries);
+	l->dictionaries = NULL;
+	l->children = 0;
+	batch_drop(l->batch);
+	l->batch = NULL;
+}
 
 static void local_free(void *p) {
 	local *l = p;
 	if (l) {
-		batch_drop(l->batch);
+		leave(l);
 		free(l);
 	}
 }
@@ -166,36 +187,101 @@ void fb_scan_local_init(duckdb_init_info info) {
 	duckdb_init_set_init_data(info, l, local_free);
 }
 
+// convert turns an array, which it takes over, into a chunk of one vector.
+static bool convert(duckdb_function_info info, fb_scan *s, int64_t child, struct ArrowArray *array, duckdb_data_chunk *chunk) {
+	duckdb_error_data failed = duckdb_data_chunk_from_arrow(s->aux, array, s->schemas[child], chunk);
+	if (!failed) {
+		return true;
+	}
+	bool bad = duckdb_error_data_has_error(failed);
+	if (bad) {
+		duckdb_function_set_error(info, duckdb_error_data_message(failed));
+		if (array->release) {
+			array->release(array);
+		}
+		if (*chunk) {
+			duckdb_destroy_data_chunk(chunk);
+		}
+	}
+	duckdb_destroy_error_data(&failed);
+	return !bad;
+}
+
+// slice_known is duckdb_slice_vector with the number of values that stand in the
+// dictionary. The C API has no such call, and without the number the engine
+// groups row by row; so the engine's own function is called, whose arguments are
+// what the API's handles point to. A build without it slices as the API does.
+#if defined(__linux__) && defined(__LP64__)
+extern void engine_dictionary(duckdb_vector out, duckdb_vector items, idx_t size, duckdb_selection_vector numbers, idx_t n)
+    __asm__("_ZN6duckdb6Vector10DictionaryERS0_mRKNS_15SelectionVectorEm") __attribute__((weak));
+#else
+static void (*const engine_dictionary)(duckdb_vector, duckdb_vector, idx_t, duckdb_selection_vector, idx_t) = NULL;
+#endif
+
+static void slice_known(duckdb_vector out, duckdb_vector items, idx_t size, duckdb_selection_vector numbers, idx_t n) {
+	if (engine_dictionary) {
+		engine_dictionary(out, items, size, numbers, n);
+		return;
+	}
+	duckdb_vector_reference_vector(out, items);
+	duckdb_slice_vector(out, numbers, n);
+}
+
+// fill_coded makes rows [l->at, l->at+n) of a coded column a dictionary vector:
+// numbers of values that stand once. Its indices are of type uint32, as numbers
+// in the engine are, and never null.
+static bool fill_coded(duckdb_function_info info, fb_scan *s, local *l, int64_t child, int64_t n, duckdb_vector out) {
+	struct ArrowArray *column = l->batch->root.children[child];
+	if (!l->dictionaries) {
+		l->children = s->children;
+		l->dictionaries = calloc(s->children, sizeof(duckdb_data_chunk));
+		if (!l->dictionaries) {
+			duckdb_function_set_error(info, "out of memory");
+			l->children = 0;
+			return false;
+		}
+	}
+	if (!l->dictionaries[child]) {
+		struct ArrowArray items;
+		if (!window_over(l->batch, NULL, 0, column->dictionary, 0, column->dictionary->length, &items)) {
+			duckdb_function_set_error(info, "out of memory");
+			return false;
+		}
+		if (!convert(info, s, child, &items, &l->dictionaries[child])) {
+			return false;
+		}
+	}
+	duckdb_selection_vector numbers = duckdb_create_selection_vector(n);
+	memcpy(duckdb_selection_vector_get_data_ptr(numbers), (const uint32_t *)column->buffers[1] + column->offset + l->at, n * sizeof(uint32_t));
+	slice_known(out, duckdb_data_chunk_get_vector(l->dictionaries[child], 0), column->dictionary->length, numbers, n);
+	duckdb_destroy_selection_vector(numbers);
+	return true;
+}
+
 // fill puts rows [l->at, l->at+n) into the output, by reference.
 static bool fill(duckdb_function_info info, fb_scan *s, local *l, int64_t n, duckdb_data_chunk output) {
 	for (idx_t i = 0; i < s->columns; i++) {
-		if (s->source[i] < 0) {
+		int64_t child = s->source[i];
+		if (child < 0) {
+			continue;
+		}
+		duckdb_vector out = duckdb_data_chunk_get_vector(output, i);
+		if (l->batch->root.children[child]->dictionary) {
+			if (!fill_coded(info, s, l, child, n, out)) {
+				return false;
+			}
 			continue;
 		}
 		struct ArrowArray array;
-		if (!window_of(s, l->batch, s->source[i], l->at, n, &array)) {
+		if (!window_of(s, l->batch, child, l->at, n, &array)) {
 			duckdb_function_set_error(info, "out of memory");
 			return false;
 		}
 		duckdb_data_chunk chunk = NULL;
-		duckdb_error_data failed = duckdb_data_chunk_from_arrow(s->aux, &array, s->schemas[s->source[i]], &chunk);
-		if (failed) {
-			bool bad = duckdb_error_data_has_error(failed);
-			if (bad) {
-				duckdb_function_set_error(info, duckdb_error_data_message(failed));
-			}
-			duckdb_destroy_error_data(&failed);
-			if (bad) {
-				if (array.release) {
-					array.release(&array);
-				}
-				if (chunk) {
-					duckdb_destroy_data_chunk(&chunk);
-				}
-				return false;
-			}
+		if (!convert(info, s, child, &array, &chunk)) {
+			return false;
 		}
-		duckdb_vector_reference_vector(duckdb_data_chunk_get_vector(output, i), duckdb_data_chunk_get_vector(chunk, 0));
+		duckdb_vector_reference_vector(out, duckdb_data_chunk_get_vector(chunk, 0));
 		duckdb_destroy_data_chunk(&chunk);
 	}
 	return true;
@@ -206,8 +292,7 @@ void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output) {
 	local *l = duckdb_function_get_local_init_data(info);
 	duckdb_data_chunk_set_size(output, 0);
 	while (!l->batch || l->at >= l->batch->root.length) {
-		batch_drop(l->batch);
-		l->batch = NULL;
+		leave(l);
 		fb_batch *b = batch_new();
 		if (!b) {
 			duckdb_function_set_error(info, "out of memory");

@@ -58,7 +58,9 @@ type Batches interface {
 type Batch interface {
 	// Make gives the rows, and how many of them the engine may take at a time
 	// (0 = as many as it likes). It is called once. The engine releases the rows
-	// when it needs them no more.
+	// when it needs them no more. A column of text or bytes may come as a
+	// dictionary array of what the relation's schema says, with indices of type
+	// uint32 that are not null; null is an item of the dictionary then.
 	Make() (arrow.RecordBatch, int, error)
 }
 
