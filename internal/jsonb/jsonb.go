@@ -1,5 +1,6 @@
 // Package jsonb turns the binary JSON that Lance stores for JSON columns into
-// JSON text, spelled as the reference spells it.
+// JSON text, spelled as the reference spells it, and text into the bytes that
+// the reference stores.
 //
 // All integers are big-endian. A value starts with a header, kind in the top
 // three bits and a count n in the rest:
