@@ -51,7 +51,7 @@ func FromArrow(s *arrow.Schema, o FromOptions) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := intake{version: version, next: o.NextID, named: o.BlobColumns, found: map[string]arrow.DataType{}, strict: true}
+	in := intake{version: version, next: o.NextID, named: o.BlobColumns, strict: true}
 	out, err := in.schema(s)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,26 @@ func FromArrow(s *arrow.Schema, o FromOptions) (*Schema, error) {
 	if _, err := Managed(out.Metadata); err != nil {
 		return nil, err
 	}
+	if err := out.checkKeys(); err != nil {
+		return nil, err
+	}
 	return out, out.holdable(version)
+}
+
+// checkKeys refuses fields in the primary key, declared by metadata, that may
+// be null or lie in a list: the reference would not open the table.
+func (s *Schema) checkKeys() error {
+	for f := range s.All() {
+		if !f.record().Carried.PrimaryKey {
+			continue
+		}
+		for p := f; p != nil; p = p.Parent {
+			if p.Nullable || p.Shape != Leaf && p.Shape != Struct {
+				return fault.New(fault.Invalid, "schema: field %s is declared part of the primary key, but %s may be null or is a list", f.dotted(), p.dotted())
+			}
+		}
+	}
+	return nil
 }
 
 // intake turns Arrow fields into records.
@@ -69,10 +88,13 @@ type intake struct {
 	named   []string
 	found   map[string]arrow.DataType // what the paths in named led to; nil type: a blob
 	strict  bool                      // the fields make a table, and do not only fill one
+	stored  bool                      // the types of this program's own batches may occur
 	records []Record
+	types   map[FieldID]arrow.DataType // of fields that are not children of blobs
 }
 
 func (in *intake) schema(s *arrow.Schema) (*Schema, error) {
+	in.types, in.found = map[FieldID]arrow.DataType{}, map[string]arrow.DataType{}
 	if in.strict {
 		if err := checkTop(s.Fields()); err != nil {
 			return nil, err
@@ -157,6 +179,10 @@ func (in *intake) field(f arrow.Field, parent FieldID, at *trail, depth int) err
 	}
 	r := Record{ID: in.next, ParentID: parent, Name: f.Name, Nullable: f.Nullable, Metadata: f.Metadata.ToMap()}
 	delete(r.Metadata, keyFieldID)
+	in.types[r.ID] = f.Type
+	if in.stored && isStored(f.Type) {
+		return in.adopt(r)
+	}
 	if r.Metadata[KeyExtensionName] == ExtensionBlobV2 {
 		return in.blob(f, r, at)
 	}

@@ -173,6 +173,11 @@ func examples() map[string]example {
 		"empty struct":  {fields: []arrow.Field{col("c", structOf()), req("d", structOf(req("e", structOf())))}},
 		"empty in list": one(col("c", listOf(col("item", structOf())))).refuseAlone("cannot hold empty structs"),
 
+		"a key":           {fields: []arrow.Field{req("a", tInt8, KeyPrimary, "true"), req("s", structOf(req("b", tText, KeyPrimaryPosition, "2")))}},
+		"a nullable key":  one(col("a", tInt8, KeyPrimary, "yes")).refuse("field a is declared part of the primary key, but a may be null or is a list"),
+		"a key in a null": one(col("s", structOf(req("a", tInt8, KeyPrimary, "true")))).refuse("field s.a is declared part of the primary key, but s may be null"),
+		"a key in a list": one(req("l", listOf(req("a", tInt8, KeyPrimary, "1")))).refuse("but l may be null or is a list"),
+
 		"packed":             one(col("c", structOf(col("a", tInt32), req("b", arrow.PrimitiveTypes.Float64)), packed, "true")),
 		"packed texts":       one(col("c", structOf(col("a", tText), col("b", fixedOf(2, tInt8))), packed, "true")),
 		"packed texts 2.1":   one(col("c", structOf(col("a", tText)), packed, "true")).at("2.1").refuseAlone("field c.a: files of version 2.1 cannot hold values of variable width in a packed struct"),
@@ -526,6 +531,8 @@ func TestFromArrowOptions(t *testing.T) {
 	})
 }
 
+type registeredArray struct{ array.ExtensionArrayBase }
+
 // registered is an extension type as Arrow shows those that a program knows.
 type registered struct {
 	arrow.ExtensionBase
@@ -536,7 +543,7 @@ func extension(name string, storage arrow.DataType) arrow.DataType {
 	return &registered{ExtensionBase: arrow.ExtensionBase{Storage: storage}, name: name}
 }
 
-func (r *registered) ArrayType() reflect.Type                    { return reflect.TypeFor[array.ExtensionArrayBase]() }
+func (r *registered) ArrayType() reflect.Type                    { return reflect.TypeFor[registeredArray]() }
 func (r *registered) ExtensionName() string                      { return r.name }
 func (r *registered) ExtensionEquals(o arrow.ExtensionType) bool { return o.ExtensionName() == r.name }
 func (r *registered) Serialize() string                          { return "" }

@@ -97,6 +97,9 @@ func checkValidity(d arrow.ArrayData, t arrow.DataType) error {
 	}
 	bits := buffer(d, 0)
 	if len(bits) == 0 {
+		if d.NullN() < 0 && d.Len() > 0 { // Arrow for Go would count the bits of nothing
+			return bad("an array of %s has an unknown number of nulls and no validity bitmap", t.Name())
+		}
 		if d.NullN() > 0 {
 			return bad("an array of %s claims %d nulls and has no validity bitmap", t.Name(), d.NullN())
 		}

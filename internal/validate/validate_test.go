@@ -75,6 +75,7 @@ func TestArray(t *testing.T) {
 		"an empty bitmap":             {data(int32s, 1, 0, 0, bufs{memory.NewBufferBytes(nil), buf[int32](1)}), "empty validity bitmap"},
 		"a wrong number of nulls":     {data(int32s, 2, 0, 0, bufs{buf[uint8](1), buf[int32](1, 2)}), "claims 0 nulls and has 1"},
 		"an unknown number of nulls":  {data(int32s, 2, 0, -1, bufs{buf[uint8](1), buf[int32](1, 2)}), ""},
+		"unknown nulls and no bitmap": {data(int32s, 2, 0, -1, bufs{nil, buf[int32](1, 2)}), "unknown number of nulls"},
 		"nulls of a slice":            {data(int32s, 2, 1, 1, bufs{buf[uint8](0b011), buf[int32](1, 2, 3)}), ""},
 		"falling offsets":             {data(larges, 2, 0, 0, bufs{nil, buf[int64](0, 3, 2), text("abc")}), "falling offsets: 3, then 2"},
 		"a negative offset":           {data(larges, 1, 0, 0, bufs{nil, buf[int64](-1, 2), text("abc")}), "has the offset -1"},

@@ -3,7 +3,8 @@
     python reference.py FOLDER
 
 For each NAME.arrow in FOLDER, an Arrow stream, one line of JSON on stdout: {"name", "error"} with the error null when
-pylance took it. NAME.json beside it gives the arguments of lance.write_dataset; NAME.lance is the table.
+pylance took it. NAME.json beside it gives the arguments of lance.write_dataset; NAME.lance is the table, if "uri" there
+does not name another. They are written in order of their names.
 """
 
 import json
@@ -23,7 +24,7 @@ def main(folder):
         options = json.loads(path.with_suffix(".json").read_text())
         try:
             with pa.ipc.open_stream(path) as reader:
-                lance.write_dataset(reader, options.pop("uri", str(folder / f"{name}.lance")), **options)
+                lance.write_dataset(reader, folder / options.pop("uri", f"{name}.lance"), **options)
         except BaseException as e:  # the reference panics too
             error = str(e) or type(e).__name__
         print(json.dumps({"name": name, "error": error}), flush=True)

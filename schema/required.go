@@ -1,0 +1,99 @@
+package schema
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/internal/fault"
+)
+
+// required refuses nulls in fields that must not be null, where somebody can
+// see them: what lies below something null does not matter. Blob fields are
+// left to package blob (IN-12); containers above them are not. The error names
+// field, row and element (ERR-19).
+func required(f *Field, a arrow.Array) error { return requiredBelow(f, a, nil, nil) }
+
+// element tells the place in the innermost list that a value lies in.
+type element func(i int) int
+
+func requiredBelow(f *Field, a arrow.Array, s seen, e element) error {
+	if f.Blob != NotBlob || !holdsRequired(f) {
+		return nil
+	}
+	if !f.Nullable && a.NullN() > 0 {
+		for i := range a.Len() {
+			if row, ok := s.at(i); ok && a.IsNull(i) {
+				if e != nil {
+					return fault.New(fault.Invalid, "schema: column %s, row %d, element %d: null, but the column must not be null", f.dotted(), row, e(i))
+				}
+				return fault.New(fault.Invalid, "schema: column %s, row %d: null, but the column must not be null", f.dotted(), row)
+			}
+		}
+	}
+	switch a := a.(type) {
+	case *array.Struct:
+		below := func(i int) (int, bool) {
+			row, ok := s.at(i)
+			return row, ok && a.IsValid(i)
+		}
+		for i, c := range f.Children {
+			if err := requiredBelow(c, a.Field(i), below, e); err != nil {
+				return err
+			}
+		}
+	case *array.FixedSizeList:
+		if f.Shape != FixedSizeList { // its items are always nullable
+			return nil
+		}
+		n := f.Dimension
+		start := a.Data().Offset() * n
+		items := array.NewSlice(a.ListValues(), int64(start), int64(start+a.Len()*n))
+		defer items.Release()
+		below := func(i int) (int, bool) {
+			row, ok := s.at(i / n)
+			return row, ok && a.IsValid(i/n)
+		}
+		return requiredBelow(f.Children[0], items, below, func(i int) int { return i % n })
+	case array.ListLike:
+		return requiredItems(f, a, s)
+	}
+	return nil
+}
+
+func requiredItems(f *Field, a array.ListLike, s seen) error {
+	n := a.Len()
+	if n == 0 {
+		return nil
+	}
+	first, _ := a.ValueOffsets(0)
+	_, last := a.ValueOffsets(n - 1)
+	items := array.NewSlice(a.ListValues(), first, last)
+	defer items.Release()
+	below := func(i int) (int, bool) {
+		list := holder(a, n, first+int64(i))
+		row, ok := s.at(list)
+		return row, ok && a.IsValid(list)
+	}
+	e := func(i int) int {
+		start, _ := a.ValueOffsets(holder(a, n, first+int64(i)))
+		return int(first + int64(i) - start)
+	}
+	return requiredBelow(f.Children[0], items, below, e)
+}
+
+// holdsRequired tells whether a field or one below it, blobs aside, must not be
+// null.
+func holdsRequired(f *Field) bool {
+	if f.Blob != NotBlob {
+		return false
+	}
+	if !f.Nullable {
+		return true
+	}
+	for _, c := range f.Children {
+		if holdsRequired(c) {
+			return true
+		}
+	}
+	return false
+}
