@@ -2,6 +2,7 @@ package flightsvc
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -67,9 +68,22 @@ func (s *Server) endpoints(a *announcement) ([]*flight.FlightEndpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		endpoints[i] = &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: b}}
+		rows := a.rows
+		if len(parts) > 1 {
+			rows = int64(p.rows)
+		}
+		endpoints[i] = &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: b}, AppMetadata: partMetadata(a.snapshot, rows)}
 	}
 	return endpoints, nil
+}
+
+// partMetadata is the app_metadata of an endpoint, for readers that share the
+// work: the version, and the rows if their number is known (not -1).
+func partMetadata(snap *table.Snapshot, rows int64) []byte {
+	if rows < 0 {
+		return versionMetadata(snap)
+	}
+	return fmt.Appendf(nil, `{"version":%d,"rows":%d}`, snap.Version(), rows)
 }
 
 // plainScan is a plain scan that this server runs by itself, without the

@@ -300,9 +300,11 @@ func (l *lease) info(d *flight.FlightDescriptor, until time.Time, rows, bytes in
 		if err != nil {
 			return nil, err
 		}
-		info.Endpoint = append(info.Endpoint, &flight.FlightEndpoint{
-			Ticket: &flight.Ticket{Ticket: ticket}, ExpirationTime: timestamppb.New(until),
-		})
+		e := &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: ticket}, ExpirationTime: timestamppb.New(until)}
+		if l.query.plain != nil {
+			e.AppMetadata = partMetadata(l.query.plain.snap, int64(l.query.parts[i].rows))
+		}
+		info.Endpoint = append(info.Endpoint, e)
 	}
 	return info, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -303,6 +304,9 @@ func TestPoll(t *testing.T) {
 		if len(rows) < 3 || !slices.IsSorted(rows) || !slices.IsSorted(bytes) || rows[len(rows)-1] <= rows[0] || bytes[len(bytes)-1] <= bytes[0] {
 			t.Errorf("rows %v, bytes %v", rows, bytes)
 		}
+		if p.ExpirationTime != nil {
+			t.Errorf("expires at %v, with nothing to poll", p.ExpirationTime)
+		}
 		if !slices.IsSorted(progress) || progress[len(progress)-1] >= 1 || p.GetProgress() != 1 || p.Info.TotalRecords != 60 {
 			t.Errorf("progress %v, then %v with %d rows", progress, p.GetProgress(), p.Info.TotalRecords)
 		}
@@ -474,6 +478,9 @@ func TestEndpoints(t *testing.T) {
 				_, rows, err := h.get(t.Context(), string(e.Ticket.Ticket))
 				if err != nil || len(rows) < 8 {
 					t.Errorf("endpoint %d has %d rows, %v", i, len(rows), err)
+				}
+				if says := fmt.Sprintf(`,"rows":%d}`, len(rows)); !strings.HasSuffix(string(e.AppMetadata), says) {
+					t.Errorf("endpoint %d says %s, want …%s", i, e.AppMetadata, says)
 				}
 			}
 		})

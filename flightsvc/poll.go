@@ -330,9 +330,9 @@ func (s *Server) polled(l *lease, until time.Time) (*flight.PollInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	poll := &flight.PollInfo{Info: info, ExpirationTime: timestamppb.New(until), Progress: proto.Float64(1)}
-	if !now.ready {
-		poll.FlightDescriptor, poll.Progress = d, proto.Float64(progress)
+	poll := &flight.PollInfo{Info: info, Progress: proto.Float64(1)}
+	if !now.ready { // the expiry is the descriptor's; the tickets have their own
+		poll.FlightDescriptor, poll.ExpirationTime, poll.Progress = d, timestamppb.New(until), proto.Float64(progress)
 	}
 	return poll, nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flightblob/flightblob/internal/fault"
 )
@@ -118,5 +120,100 @@ func TestBIProfileDropsMarksOfChangedStorage(t *testing.T) {
 		if v, _ := tc.field.Metadata.GetValue("own"); v != "kept" {
 			t.Errorf("%s: own metadata is %q", tc.field.Name, v)
 		}
+	}
+}
+
+// Parameters of the profile: described in its types, bound in those or in
+// others, and what the statement takes in the end.
+func TestBIParams(t *testing.T) {
+	utc := &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}
+	field := func(t arrow.DataType) arrow.Field { return arrow.Field{Name: "p", Type: t, Nullable: true} }
+	for _, tc := range []struct {
+		name            string
+		declared, shown arrow.DataType
+		bound           arrow.DataType // nil: as shown
+		values, want    string
+		refused         string
+	}{
+		{name: "uint8", declared: arrow.PrimitiveTypes.Uint8, shown: arrow.PrimitiveTypes.Int16, values: `[0, 255, null]`, want: `[0 255 (null)]`},
+		{name: "uint16", declared: arrow.PrimitiveTypes.Uint16, shown: arrow.PrimitiveTypes.Int32, values: `[65535]`, want: `[65535]`},
+		{name: "uint32", declared: arrow.PrimitiveTypes.Uint32, shown: arrow.PrimitiveTypes.Int64, values: `[4294967295]`, want: `[4294967295]`},
+		{name: "uint64", declared: arrow.PrimitiveTypes.Uint64, shown: arrow.PrimitiveTypes.Int64, values: `[9223372036854775807]`, want: `[9223372036854775807]`},
+		{name: "too large", declared: arrow.PrimitiveTypes.Uint8, shown: arrow.PrimitiveTypes.Int16, values: `[0, 256]`, refused: "row 1: 256 is no uint8"},
+		{name: "negative", declared: arrow.PrimitiveTypes.Uint64, shown: arrow.PrimitiveTypes.Int64, values: `[-1]`, refused: "row 0: -1 is no uint64"},
+		{
+			name: "microseconds", declared: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, shown: utc,
+			values: `["2030-01-02 03:04:05.678Z", null]`, want: `[1893553445678000 (null)]`,
+		},
+		{
+			name: "nanoseconds before 1970", declared: arrow.FixedWidthTypes.Timestamp_ns, shown: utc,
+			values: `["1969-12-31 23:59:59.999Z"]`, want: `[-1000000]`,
+		},
+		{
+			name: "seconds", declared: arrow.FixedWidthTypes.Timestamp_s, shown: utc,
+			values: `["2030-01-02 03:04:05Z"]`, want: `[1893553445]`,
+		},
+		{
+			name: "parts of seconds", declared: arrow.FixedWidthTypes.Timestamp_s, shown: utc,
+			values: `["2030-01-02 03:04:05.5Z"]`, refused: "are no timestamp[s, tz=UTC]",
+		},
+		{
+			name: "years that nanoseconds do not reach", declared: arrow.FixedWidthTypes.Timestamp_ns, shown: utc,
+			values: `["2500-01-01 00:00:00Z"]`, refused: "are no timestamp[ns, tz=UTC]",
+		},
+		{name: "text", declared: arrow.BinaryTypes.String, shown: arrow.BinaryTypes.String, values: `["a"]`, want: `["a"]`},
+		{
+			name: "as it is declared", declared: arrow.PrimitiveTypes.Uint8, shown: arrow.PrimitiveTypes.Int16,
+			bound: arrow.PrimitiveTypes.Uint8, values: `[7]`, want: `[7]`,
+		},
+		{
+			name: "as something else", declared: arrow.PrimitiveTypes.Uint8, shown: arrow.PrimitiveTypes.Int16,
+			bound: arrow.BinaryTypes.String, values: `["7"]`, want: `["7"]`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
+			defer mem.AssertSize(t, 0)
+			declared := arrow.NewSchema([]arrow.Field{field(tc.declared)}, nil)
+			if got := biParams(declared).Field(0).Type; !arrow.TypeEqual(got, tc.shown) {
+				t.Errorf("shown as %s, want %s", got, tc.shown)
+			}
+			bound := tc.bound
+			if bound == nil {
+				bound = tc.shown
+			}
+			column, _, err := array.FromJSON(mem, bound, strings.NewReader(tc.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer column.Release()
+			// Slices have offsets, which conversions must respect.
+			for from := range column.Len() {
+				part := array.NewSlice(column, int64(from), int64(column.Len()))
+				b := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{field(bound)}, nil), []arrow.Array{part}, int64(part.Len()))
+				part.Release()
+				got, err := fromBIParams(b, fromBISchema(b.Schema(), declared), mem)
+				b.Release()
+				if tc.refused != "" {
+					if from == 0 {
+						wantError(t, tc.name, status.Error(code(err), err.Error()), codes.InvalidArgument, tc.refused)
+					}
+					if err == nil {
+						got.Release()
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := got.Column(0).String(); from == 0 && text != tc.want {
+					t.Errorf("%s, want %s", text, tc.want)
+				}
+				if tc.bound == nil && !arrow.TypeEqual(got.Column(0).DataType(), tc.declared) {
+					t.Errorf("%s, want %s", got.Column(0).DataType(), tc.declared)
+				}
+				got.Release()
+			}
+		})
 	}
 }

@@ -473,6 +473,9 @@ func TestInfo(t *testing.T) {
 			if len(info.Endpoint) != 1 || len(info.Endpoint[0].Location) != 0 || !proto.Equal(info.FlightDescriptor, tc.d) {
 				t.Errorf("endpoints %v, descriptor %v", info.Endpoint, info.FlightDescriptor)
 			}
+			if says := string(info.Endpoint[0].AppMetadata); !strings.HasSuffix(says, fmt.Sprintf(`,"rows":%d}`, tc.rows)) {
+				t.Errorf("endpoint says %s", says)
+			}
 			if info.TotalRecords != tc.rows {
 				t.Errorf("total_records %d, want %d", info.TotalRecords, tc.rows)
 			}

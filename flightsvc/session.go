@@ -33,8 +33,10 @@ const (
 	headerSession = "flightblob-session"
 	headerAuth    = "authorization"
 	bearerPrefix  = "Bearer "
-	// anonymousToken is what Handshake gives to everyone; it tells nobody apart.
+	// anonymousToken is what Handshake gives to everyone, noToken what
+	// flightsql-dbapi sends when it has none; they tell nobody apart.
 	anonymousToken = "anonymous"
+	noToken        = "None"
 	// maxSessionKey is the longest key that a client may choose.
 	maxSessionKey = 1 << 10
 )
@@ -85,7 +87,7 @@ func (s *Server) callerOf(ctx context.Context) (caller, error) {
 		c.key = hashed("header", v)
 		return c, nil
 	}
-	if v, ok := strings.CutPrefix(lastOf(md, headerAuth), bearerPrefix); ok && v != "" && v != anonymousToken {
+	if v, ok := strings.CutPrefix(lastOf(md, headerAuth), bearerPrefix); ok && v != "" && v != anonymousToken && v != noToken {
 		c.key = hashed("bearer", v)
 	}
 	return c, nil

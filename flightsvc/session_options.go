@@ -10,7 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
 
-	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -95,7 +94,7 @@ func (s *Server) checkOption(ctx context.Context, in *session, name string, v *f
 	case optionCatalog:
 		text, ok = matching(text, s.cat.Catalogs())
 	case optionSchema:
-		schemas, err := s.schemasOf(ctx, s.namespaceOf(in).Catalog)
+		schemas, err := s.schemasOf(ctx, s.sessionNamespace(in).Catalog)
 		if err != nil {
 			return "", false, err
 		}
@@ -191,19 +190,6 @@ func (x *session) values() map[string]string {
 	return values
 }
 
-// namespaceOf is where a session looks up names.
-func (s *Server) namespaceOf(x *session) Namespace {
-	ns := Namespace{Catalog: s.cat.Catalogs()[0], Schema: catalog.Main}
-	values := x.values()
-	if v := values[optionCatalog]; v != "" {
-		ns.Catalog = v
-	}
-	if v := values[optionSchema]; v != "" {
-		ns.Schema = v
-	}
-	return ns
-}
-
 // getSessionOptions answers what is set, and where names are looked up.
 func (s *Server) getSessionOptions(ctx context.Context, _ *flight.GetSessionOptionsRequest) (*flight.GetSessionOptionsResult, error) {
 	x, err := s.session(ctx)
@@ -213,7 +199,10 @@ func (s *Server) getSessionOptions(ctx context.Context, _ *flight.GetSessionOpti
 	text := func(v string) *flight.SessionOptionValue {
 		return &flight.SessionOptionValue{OptionValue: &flightpb.SessionOptionValue_StringValue{StringValue: v}}
 	}
-	ns := s.namespaceOf(x)
+	ns, err := s.namespaceOf(ctx, x)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]*flight.SessionOptionValue{optionCatalog: text(ns.Catalog), optionSchema: text(ns.Schema)}
 	if x != nil {
 		x.mu.Lock()

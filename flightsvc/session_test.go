@@ -2,12 +2,15 @@ package flightsvc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -229,11 +232,13 @@ func TestWhoseSession(t *testing.T) {
 			t.Error("the session is there after it was closed")
 		}
 	})
-	t.Run("the token that everyone gets", func(t *testing.T) {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), headerAuth, bearerPrefix+anonymousToken)
-		setOptions(ctx, t, h.dial(t), toB)
-		if catalogOf(ctx, other) != "a" {
-			t.Error("it is a key")
+	t.Run("the tokens that many have", func(t *testing.T) {
+		for _, token := range []string{anonymousToken, noToken} {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), headerAuth, bearerPrefix+token)
+			setOptions(ctx, t, h.dial(t), toB)
+			if catalogOf(ctx, other) != "a" {
+				t.Errorf("%s is a key", token)
+			}
 		}
 	})
 	t.Run("a key without end", func(t *testing.T) {
@@ -315,5 +320,59 @@ func TestSessionValuesComeBackAsGiven(t *testing.T) {
 		if diff := cmp.Diff(want, r.SessionOptions[name], protocmp.Transform()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Where names are looked up: by header, then session, then the first catalog.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	h, _ := serveSQL(t, plain, twoRoots(t)...)
+	inB := h.dial(t)
+	setOptions(t.Context(), t, inB, map[string]any{"catalog": "b"})
+	for _, tc := range []struct {
+		name    string
+		client  flight.Client
+		headers []string
+		want    string // catalog.schema
+		refused string
+	}{
+		{name: "nothing said", client: h.client, want: "a.main"},
+		{name: "session", client: inB, want: "b.main"},
+		{name: "header", client: h.client, headers: []string{headerCatalog, "b"}, want: "b.main"},
+		{name: "header without case", client: h.client, headers: []string{headerCatalog, "B"}, want: "b.main"},
+		{name: "header before session", client: inB, headers: []string{headerCatalog, "a"}, want: "a.main"},
+		{name: "schema", client: h.client, headers: []string{headerSchema, "MAIN"}, want: "a.main"},
+		{name: "schema as JDBC sends it", client: inB, headers: []string{headerSchemaJDBC, "main"}, want: "b.main"},
+		{name: "ours before JDBC's", client: inB, headers: []string{headerSchemaJDBC, "absent", headerSchema, "main"}, want: "b.main"},
+		{name: "empty", client: h.client, headers: []string{headerCatalog, "", headerSchemaJDBC, ""}, want: "a.main"},
+		{name: "unknown catalog", client: h.client, headers: []string{headerCatalog, "c"}, refused: "header flightblob-catalog is \"c\", there are a, b"},
+		{name: "unknown schema", client: h.client, headers: []string{headerSchema, "s"}, refused: "header flightblob-schema is \"s\", there are main"},
+		{name: "unknown schema from JDBC", client: h.client, headers: []string{headerSchemaJDBC, "s"}, refused: "header schema is \"s\""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), tc.headers...)
+			sql := &flightsql.Client{Client: tc.client}
+			_, optionsErr := tc.client.GetSessionOptions(ctx, &flight.GetSessionOptionsRequest{})
+			info, err := sql.Execute(ctx, "names")
+			_, prepareErr := sql.Prepare(ctx, "names")
+			if tc.refused != "" {
+				for _, err := range []error{optionsErr, err, prepareErr} {
+					wantError(t, tc.name, err, codes.InvalidArgument, tc.refused)
+				}
+				return
+			}
+			if err := errors.Join(optionsErr, err, prepareErr); err != nil {
+				t.Fatal(err)
+			}
+			// What was looked up at first stays, whatever the reader's headers are.
+			rows := fetch(t, h, info)
+			if got := fmt.Sprintf("%v.%v", rows[0]["catalog"], rows[0]["schema"]); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+			got := getOptions(ctx, t, tc.client)
+			if got := fmt.Sprintf("%v.%v", got["catalog"], got["schema"]); got != tc.want {
+				t.Errorf("session options say %s, want %s", got, tc.want)
+			}
+		})
 	}
 }

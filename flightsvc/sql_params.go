@@ -85,6 +85,21 @@ func (b *bound) fits(params *arrow.Schema) error {
 	return fault.New(fault.Invalid, "statement: it has %d parameters, %d are bound", want, have)
 }
 
+// declared undoes what the bi profile changed in the description of parameters.
+func (b *bound) declared(params *arrow.Schema) error {
+	to := fromBISchema(b.schema, params)
+	for i, batch := range b.batches {
+		converted, err := fromBIParams(batch, to, memory.DefaultAllocator)
+		if err != nil {
+			return err
+		}
+		b.batches[i] = converted
+		batch.Release()
+	}
+	b.schema = to
+	return nil
+}
+
 // atRow says which of several rows of parameters an error is about.
 func (b *bound) atRow(batch, row int, err error) error {
 	if b == nil {

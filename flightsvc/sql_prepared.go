@@ -61,7 +61,9 @@ func (s *Server) createPrepared(ctx context.Context, m *flightpb.ActionCreatePre
 		return nil, err
 	}
 	p := &prepared{principal: c.principal, session: c.key, text: m.Query, set: set}
-	p.namespace = s.namespaceOf(s.sessionOf(c))
+	if p.namespace, err = s.namespaceOf(ctx, s.sessionOf(c)); err != nil {
+		return nil, err
+	}
 	st, err := s.prepare(ctx, p.namespace, m.Query)
 	if err != nil {
 		return nil, err
@@ -77,8 +79,11 @@ func (s *Server) createPrepared(ctx context.Context, m *flightpb.ActionCreatePre
 		}
 		result.DatasetSchema = serialize(p.promised)
 	}
-	if p.params != nil && p.params.NumFields() > 0 {
-		result.ParameterSchema = serialize(p.params)
+	if shown := p.params; shown != nil && shown.NumFields() > 0 {
+		if set.bi {
+			shown = biParams(shown)
+		}
+		result.ParameterSchema = serialize(shown)
 	}
 	key := newKey()
 	s.prepared.put(key, c.owner(), p)
@@ -216,7 +221,11 @@ func (s *Server) bind(ctx context.Context, m *flightpb.CommandPreparedStatementQ
 		return err
 	}
 	if b != nil {
-		if err := b.fits(p.params); err != nil {
+		err := b.fits(p.params)
+		if err == nil && p.set.bi {
+			err = b.declared(p.params)
+		}
+		if err != nil {
 			b.release()
 			return err
 		}

@@ -93,15 +93,6 @@ func (s *Server) plan(ctx context.Context, st Statement, set settings, params *b
 	return q, nil
 }
 
-// namespace is where the texts of a call look up names.
-func (s *Server) namespace(ctx context.Context) (Namespace, error) {
-	x, err := s.session(ctx)
-	if err != nil {
-		return Namespace{}, err
-	}
-	return s.namespaceOf(x), nil
-}
-
 // planText makes a query of a command's text.
 func (s *Server) planText(ctx context.Context, m *flightpb.CommandStatementQuery) (*query, error) {
 	if err := noTransaction(m.TransactionId); err != nil {
