@@ -13,11 +13,13 @@ MAKEFLAGS     += --no-builtin-rules
 GOLANGCI_LINT := v2.15.0
 GOFUMPT       := v0.12.0
 PROTOC_GEN_GO := v1.36.12
+JDBC_DRIVER   := 18.3.0
 
 VERSION       := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt check fuzz-short conformance memory-proof bench demo rules generate venv tools clean
+.PHONY: help build test race lint fmt check fuzz-short conformance memory-proof bench demo rules generate venv tools jdbc
+.PHONY: clean
 .PHONY: unit referee
 
 help: ## this list
@@ -35,7 +37,7 @@ unit: .venv/ready | $(OUT)
 	@$(GO) build -o $(OUT)/verdict ./tools/verdict && \
 	  $(GO) test -json -timeout 20m $(GOTESTFLAGS) ./... 2>&1 | $(OUT)/verdict -save $(OUT)/go.json
 
-referee: build .venv/ready | $(OUT)
+referee: build .venv/ready jdbc | $(OUT)
 	cd conformance && $(PYTEST) -q --junit-xml=../$(OUT)/referee.xml
 
 check: build lint ## build, lint and Go tests: within two minutes when warm
@@ -59,7 +61,7 @@ fuzz-short: ## every fuzz target for FUZZTIME (60s)
 	  done; \
 	done
 
-conformance: build .venv/ready ## the whole matrix against pylance and the long runs; SEED=n replays
+conformance: build .venv/ready jdbc ## the whole matrix against pylance and the long runs; SEED=n replays
 	cd conformance && $(PYTEST) -q --full $(if $(SEED),--seed=$(SEED)) $(if $(ONLY),-k '$(ONLY)')
 
 memory-proof: build .venv/ready ## 1, 2 and 4 GiB through a budget of 64 MiB
@@ -81,6 +83,14 @@ generate: .tools/protoc-gen-go-$(PROTOC_GEN_GO) .venv-generate/ready ## Go code 
 venv: .venv/ready ## ./.venv with the referee's packages
 
 tools: .tools/golangci-lint-$(GOLANGCI_LINT) .tools/gofumpt-$(GOFUMPT) .tools/protoc-gen-go-$(PROTOC_GEN_GO) ## ./.tools
+
+jdbc: | .tools ## the JDBC driver for the referee, where Java and Maven are
+	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
+	  echo "no Java or no Maven: no JDBC driver"; \
+	elif [ ! -f .tools/flight-sql-jdbc-driver-$(JDBC_DRIVER).jar ]; then \
+	  mvn -q -B dependency:copy -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:$(JDBC_DRIVER) \
+	    -DoutputDirectory=.tools || echo "the JDBC driver cannot be fetched: its tests will be skipped"; \
+	fi
 
 clean: ## what make made, tools and packages excepted
 	rm -rf bin $(OUT)
@@ -105,5 +115,5 @@ $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golang
 $(eval $(call tool,gofumpt,mvdan.cc/gofumpt,$(GOFUMPT)))
 $(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO)))
 
-$(OUT):
+$(OUT) .tools:
 	@mkdir -p $@

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import referee  # noqa: F401  (takes Lance's extension types out of the registry before anything reads a schema)
-from referee import golden
+from referee import golden, pictures
 from referee.client import Client
 from referee.server import Server
 
@@ -103,11 +103,20 @@ def fixtures_client(fixtures_server):
     client.close()
 
 
+@pytest.fixture(scope="session")
+def pictures_server(binary, tmp_path_factory):
+    """A server over the table that the tests of clients read."""
+    root = tmp_path_factory.mktemp("pictures")
+    pictures.write(root)
+    with Server(binary, root) as server:
+        yield server
+
+
 @pytest.fixture(autouse=True)
 def server_survives(request):
-    """No request may end the process: whoever used the shared server finds it alive."""
+    """No request may end the process: whoever used a shared server finds it alive."""
     yield
-    if "fixtures_client" in request.fixturenames:
-        server = request.getfixturevalue("fixtures_server")
+    for name in {"fixtures_server", "pictures_server"} & set(request.fixturenames):
+        server = request.getfixturevalue(name)
         server.check_alive()
         server.check_panics()

@@ -18,6 +18,28 @@ class Died(RuntimeError):
     """The server ended although nobody stopped it."""
 
 
+def start(command, **options):
+    """Starts a program that serves. Answers the process, its URI, and what it printed up to its ready line.
+
+    Whatever else it says on stdout is read, so that the pipe never fills.
+    """
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    timer = threading.Timer(START_SECONDS, process.kill)
+    timer.start()
+    printed = ""
+    try:
+        for line in process.stdout:
+            printed += line
+            if found := READY.match(line):
+                threading.Thread(target=process.stdout.read, daemon=True).start()
+                return process, found.group(1), printed
+    finally:
+        timer.cancel()
+    process.kill()
+    process.wait()
+    raise Died(f"no ready line from {' '.join(map(str, command))[:500]}: {printed[-2000:]!r}")
+
+
 class Server:
     """A running `flightblob serve` on a free loopback port.
 
@@ -38,32 +60,14 @@ class Server:
         command += [str(a) for a in arguments]
         handle, name = tempfile.mkstemp(prefix="flightblob-", suffix=".log")
         self.log = pathlib.Path(name)
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=handle,
-            text=True,
-            env={**os.environ, **(environment or {})},
-            cwd=tempfile.gettempdir(),
-        )
-        os.close(handle)
-        self.uri = self.wait_ready(command)
-        # Whatever else is said on stdout is read, so that the pipe never fills.
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
-
-    def wait_ready(self, command):
-        timer = threading.Timer(START_SECONDS, self.process.kill)
-        timer.start()
         try:
-            line = self.process.stdout.readline()
+            self.process, self.uri, _ = start(
+                command, stderr=handle, env={**os.environ, **(environment or {})}, cwd=tempfile.gettempdir()
+            )
+        except Died as died:
+            raise Died(f"{died}; stderr: {self.stderr()[-2000:]}") from None
         finally:
-            timer.cancel()
-        found = READY.match(line)
-        if not found:
-            self.process.kill()
-            self.process.wait()
-            raise Died(f"no ready line from {' '.join(command)[:500]}: {line!r}; stderr: {self.stderr()[-2000:]}")
-        return found.group(1)
+            os.close(handle)
 
     @property
     def pid(self):
