@@ -379,8 +379,8 @@ func judgeTwice(ours, theirs Operation) Verdict {
 // not survive an overwrite at all.
 func judgeConfig(ours, theirs Operation) Verdict {
 	a, b := configOf(ours), configOf(theirs)
-	if key, ok := a.Config.shares(b.Config); ok {
-		return lost("both change the configuration %s", key)
+	if key, ok := a.Config.clashes(b.Config); ok {
+		return lost("both change the configuration key %q", key)
 	}
 	if _, ok := theirs.(*Overwrite); ok && a.changesSchema() {
 		return lost("it replaced the schema whose metadata ours changes")
@@ -411,6 +411,19 @@ func configOf(op Operation) *UpdateConfig {
 }
 
 func (u *UpdateMap) changes() bool { return u != nil && (u.Replace || len(u.Entries) > 0) }
+
+// clashes finds a key that both changes name and not both remove.
+func (u *UpdateMap) clashes(other *UpdateMap) (key string, ok bool) {
+	if !u.changes() || !other.changes() {
+		return "", false
+	}
+	for _, e := range u.Entries {
+		if slices.ContainsFunc(other.Entries, func(o UpdateEntry) bool { return o.Key == e.Key && (o.Value != nil || e.Value != nil) }) {
+			return e.Key, true
+		}
+	}
+	return "", false
+}
 
 // shares finds a key that both changes touch; one that replaces a map touches
 // all keys.
