@@ -53,6 +53,7 @@ func StartSession(tb testing.TB) *Session {
 	}
 	cmd := exec.CommandContext(tb.Context(), python, "-c", session)
 	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "LANCE_LOG=error")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
