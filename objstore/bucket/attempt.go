@@ -104,6 +104,8 @@ func (s *Store) writeFailure(ctx context.Context, op, path string, err error, ma
 			kind = fault.Denied
 		case http.StatusNotFound:
 			kind = fault.NotFound
+		case http.StatusBadRequest:
+			kind = fault.Invalid
 		}
 		failed = fault.New(kind, "objstore: %s %s: %s", op, s.URI(path), s.scrub.text(err))
 	}

@@ -140,11 +140,18 @@ func (s *Store) Size(ctx context.Context, path string) (int64, error) {
 	if err := s.begin(ctx, "size of", path); err != nil {
 		return 0, err
 	}
-	a, err := s.bucket.Attributes(ctx, path)
+	a, err := s.attributes(ctx, path)
 	if err != nil {
 		return 0, s.failure(ctx, "size of", path, err)
 	}
 	return a.Size, nil
+}
+
+// attributes asks the driver, which takes for granted what some services leave
+// out of their answers.
+func (s *Store) attributes(ctx context.Context, path string) (a *blob.Attributes, err error) {
+	defer fault.Recover("objstore: driver", &err)
+	return s.bucket.Attributes(ctx, path)
 }
 
 // List implements objstore.Store. It asks page by page, so stopping early

@@ -169,7 +169,7 @@ type driverUpload struct {
 
 func (u *driverUpload) write(p []byte) error {
 	if _, err := u.b.Write(p); err != nil {
-		return u.store.failure(u.ctx, "write", u.path, err)
+		return u.store.writeFailure(u.ctx, "write", u.path, err, false)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"errors"
+	"io"
 
 	"cloud.google.com/go/storage"
 	"gocloud.dev/blob"
@@ -22,10 +23,13 @@ func statusGS(err error) int {
 func retryGS(as func(any) bool, policy storage.RetryPolicy) error {
 	var object **storage.ObjectHandle
 	if as(&object) {
-		*object = (*object).Retryer(storage.WithPolicy(policy))
+		*object = (*object).Retryer(storage.WithPolicy(policy), storage.WithErrorFunc(transientGS))
 	}
 	return nil
 }
+
+// transientGS adds connections that end without an answer.
+func transientGS(err error) bool { return storage.ShouldRetry(err) || errors.Is(err, io.EOF) }
 
 // alwaysRetryGS is for streams: they replace whatever is there, which the
 // client does not know to be idempotent.

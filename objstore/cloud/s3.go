@@ -20,11 +20,26 @@ import (
 const defaultRegion = "us-east-1"
 
 func openS3(ctx context.Context, name string, o *objstore.StorageOptions) (objstore.Store, error) {
+	client, err := clientS3(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s3blob.OpenBucket(ctx, client, name, &s3blob.Options{RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired})
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "objstore: open s3://%s: the driver refuses its name or options", name)
+	}
+	d := driverS3{client: client, bucket: name, mostCopied: mostCopiedS3}
+	return bucket.New(b, bucket.Options{
+		Prefix: prefixOf("s3", name), Secrets: o.Secrets(), Put: d.put, Parts: d, Copy: d.copy,
+	}), nil
+}
+
+func clientS3(ctx context.Context, o *objstore.StorageOptions) (*s3.Client, error) {
 	cfg, err := configS3(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	client := s3.NewFromConfig(cfg, func(so *s3.Options) {
+	return s3.NewFromConfig(cfg, func(so *s3.Options) {
 		// Stores that only resemble S3 know no checksums beyond the required.
 		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
@@ -38,14 +53,6 @@ func openS3(ctx context.Context, name string, o *objstore.StorageOptions) (objst
 		if o.PathStyle != nil {
 			so.UsePathStyle = *o.PathStyle
 		}
-	})
-	b, err := s3blob.OpenBucket(ctx, client, name, &s3blob.Options{RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired})
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "objstore: open s3://%s: the driver refuses its name or options", name)
-	}
-	d := driverS3{client: client, bucket: name, mostCopied: mostCopiedS3}
-	return bucket.New(b, bucket.Options{
-		Prefix: prefixOf("s3", name), Secrets: o.Secrets(), Put: d.put, Parts: d, Copy: d.copy,
 	}), nil
 }
 
