@@ -21,8 +21,9 @@
 // Cache that many readers share. Damage is a fault.Corrupt error with the file
 // and the byte offset.
 //
-// The file's own schema and row count are not used: the manifest of the table
-// says which column belongs to which field and how many rows there are.
+// The file's own schema and row count are not used for data files of a table:
+// the manifest says which column belongs to which field and how many rows there
+// are. Files without a manifest are read by their Description.
 package datafile
 
 import (
@@ -52,6 +53,9 @@ type Options struct {
 	Rows uint64
 	// Cache keeps page indexes between reads. nil keeps none.
 	Cache *Cache
+	// Describe reads what the file says about itself as well; it takes the place
+	// of a missing Rows.
+	Describe bool
 }
 
 // Reader is an open data file. It may be used from any goroutine and needs no
@@ -65,6 +69,8 @@ type Reader struct {
 	meta    []byte // bytes [metaAt, …) of the file: column metadata
 	metaAt  uint64
 	columns []encoding.Extent // metadata of each column
+
+	description *Description // nil unless asked for
 
 	mu     sync.Mutex
 	parsed map[columnKey]columnReader
@@ -160,6 +166,11 @@ func (r *Reader) open(ctx context.Context) error {
 		}
 		tail = append(head, tail...)
 		tailAt = first
+	}
+	if r.opts.Describe {
+		if err := r.describe(ctx, f, tail, tailAt); err != nil {
+			return err
+		}
 	}
 	r.columns = make([]encoding.Extent, f.columns)
 	table := tail[f.columnTable-tailAt:]

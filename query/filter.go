@@ -165,6 +165,7 @@ func (r *run) prepareFilter(ctx context.Context, condition string, req FilterReq
 		return nil, filterError(r.explain(ctx, err))
 	}
 	r.payload.Store(a.payload)
+	r.lookAt(ctx, sight{moves: r.moves(ctx, a.plan)}, sql)
 	return p, nil
 }
 
@@ -191,6 +192,10 @@ func (r *run) filtered() (engine.Relation, error) {
 		return nil, err
 	}
 	rel.addPosition()
+	rel.call = callKey(filterFunction, nil, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.relations[rel.call] = rel
 	return rel, nil
 }
 

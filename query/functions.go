@@ -134,6 +134,7 @@ func (r *run) known(call engine.Call, s *table.Snapshot, virtual, rowIDs bool) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := callKey(call.Function, call.Args, call.Named)
+	rel.call = key
 	if len(r.late) > 0 && rel.readsLate(r.limit) {
 		rel.postpone(key, r.late)
 	}

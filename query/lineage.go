@@ -28,6 +28,7 @@ type passed struct {
 // of the operator below.
 type analysis struct {
 	run     *run
+	plan    object
 	ctes    map[float64]outputs
 	payload bool
 	counted string // the call whose rows are counted, when the statement does nothing else
@@ -74,6 +75,7 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 	if len(answer.Plans) != 1 {
 		return a, outputs{}, fault.New(fault.Internal, "query: %d plans for one statement", len(answer.Plans))
 	}
+	a.plan = answer.Plans[0]
 	if err := a.check(answer.Plans[0]); err != nil {
 		return a, outputs{}, err
 	}
@@ -203,6 +205,8 @@ func valueText(v object) string {
 		return fmt.Sprint(value)
 	case float64:
 		return fmt.Sprintf("%.0f", value)
+	case json.Number:
+		return value.String()
 	}
 	return ""
 }

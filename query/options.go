@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flightblob/flightblob/catalog"
@@ -63,6 +64,7 @@ type Engine struct {
 	registry *reference.Registry
 	views    *views
 	recall   *recall
+	moving   atomic.Pointer[[]string] // functions that lookups stay away from
 
 	mu   sync.Mutex
 	runs map[uint64]*run // by connection

@@ -33,6 +33,7 @@ type findings struct {
 	payload bool                      // functions read blob values
 	counted string                    // the call whose rows are counted, nothing else
 	tables  map[string]*schema.Schema // columns of each call's table
+	sight   sight                     // what scans may leave out
 }
 
 // place is where a text stands, which decides what its names mean.
@@ -57,6 +58,7 @@ type remembered struct {
 const (
 	recallText   = 16 << 10 // bytes of a text, longer ones are not remembered
 	recallColumn = 1 << 10  // about what a column of a result takes
+	recallSight  = 1 << 6   // what a byte of a text makes of what scans may leave out, at most
 	recallAll    = 8 << 20  // bytes in all
 )
 
@@ -84,6 +86,9 @@ func (c *recall) put(p place, k *known) {
 	m := &remembered{p, k, 2*len(p.shape) + recallColumn}
 	if k.findings != nil {
 		m.weight += recallColumn * len(k.findings.columns)
+		if len(k.findings.sight.looked) > 0 {
+			m.weight += recallSight * len(k.findings.sight.text)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,6 +28,7 @@ type column struct {
 // relation is a version of a table as the engine sees it.
 type relation struct {
 	run      *run
+	call     string // key of the call that it answers
 	snapshot *table.Snapshot
 	columns  []column
 	schema   *arrow.Schema
@@ -104,7 +105,11 @@ func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 			names = append(names, rel.columns[c].stored)
 		}
 	}
-	scan, err := rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names, Coded: true})
+	only, err := rel.only()
+	var scan *table.Scan
+	if err == nil {
+		scan, err = rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names, Only: only, Coded: only == nil})
+	}
 	if err != nil {
 		r.fail(err)
 		return nil, err

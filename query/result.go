@@ -51,6 +51,7 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 			return nil, err
 		}
 	}
+	r.setParams(s.params, binding)
 	rows, err := p.execute(ctx)
 	if err != nil {
 		unlink()

@@ -46,6 +46,8 @@ type run struct {
 	relations map[string]*relation // by call, for the columns that a plan names
 	late      map[tableColumn]bool // columns that the engine does not get, where that is worthwhile
 	limit     bool                 // the statement has a small LIMIT
+	looked    looked               // what scans may leave out
+	params    map[string]any       // values of parameters, for looked
 	sources   map[sourceKey]uint32
 	failed    error
 }

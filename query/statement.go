@@ -120,18 +120,26 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	if err != nil {
 		return nil, r.explain(ctx, err)
 	}
-	p, err := s.again(ctx, r, k.findings)
+	found := k.findings
+	p, err := s.again(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
-	if p == nil {
-		var found *findings
+	learnt := p == nil
+	if learnt {
 		if p, found, err = s.anew(ctx, r, tree); err != nil {
 			return nil, err
 		}
-		if tree != nil && !tree.catalog {
-			s.engine.recall.put(at, &known{tree, found})
+	}
+	if found != nil {
+		if seen := r.lookAt(ctx, found.sight, s.sql); seen.looked != nil && found.sight.looked == nil {
+			more := *found
+			more.sight = seen
+			found, learnt = &more, true
 		}
+	}
+	if learnt && tree != nil && !tree.catalog {
+		s.engine.recall.put(at, &known{tree, found})
 	}
 	r.mu.Lock()
 	p.pins = append([]Pin(nil), r.pins...)
@@ -194,6 +202,7 @@ func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *find
 		return fail(err)
 	}
 	k := r.read(types, p.columns, found, a)
+	k.sight.moves = r.moves(ctx, a.plan)
 	r.payload.Store(k.payload)
 	p.counted = r.counted(k)
 	if err := r.postpone(ctx, p, s.sql, k); err != nil {

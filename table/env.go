@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flightblob/flightblob/datafile"
@@ -21,6 +22,7 @@ type Limits struct {
 	FileBytes     int64 // their page tables, default 48 MiB
 	PageBytes     int64 // indexes of their pages (chunk tables, dictionaries), default 48 MiB
 	DeletionBytes int64 // deletion vectors, default 32 MiB
+	IndexBytes    int64 // lookup tables of indexes, default 64 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -39,6 +41,9 @@ func (l Limits) withDefaults() Limits {
 	if l.DeletionBytes <= 0 {
 		l.DeletionBytes = 32 << 20
 	}
+	if l.IndexBytes <= 0 {
+		l.IndexBytes = 64 << 20
+	}
 	return l
 }
 
@@ -54,6 +59,7 @@ type Env struct {
 	files     *cache[fileKey, *datafile.Reader]
 	pages     *datafile.Cache
 	deletions *cache[string, *rowset.Deletions]
+	indexes   *cache[string, searcher]
 
 	queues queues
 	writer string // as manifests name who wrote them; "" for the default
@@ -72,6 +78,7 @@ func NewEnv(registry *objstore.Registry, access *objstore.Access, limits Limits)
 		files:     newCache[fileKey, *datafile.Reader](limits.Files, limits.FileBytes),
 		pages:     datafile.NewCache(limits.PageBytes),
 		deletions: newCache[string, *rowset.Deletions](1<<20, limits.DeletionBytes),
+		indexes:   newCache[string, searcher](1<<16, limits.IndexBytes),
 		now:       time.Now,
 	}
 }
@@ -98,6 +105,7 @@ type loaded struct {
 	deleted uint64
 	files   int
 	access  *objstore.Access // of the Env, and the bases of this version
+	rowIDs  sync.Map         // fragment → *rowset.IDs, those that lookups needed
 }
 
 // decodedFactor is about how much larger a decoded manifest is than its bytes.

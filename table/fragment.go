@@ -266,6 +266,36 @@ func (f *fragment) advisable(from, n uint64) (uint64, error) {
 	return n, nil
 }
 
+// take cuts ranges of positions from the front of a list: rows of this fragment,
+// whose positions are [start, end), at most so many, and no more than should be
+// read at once.
+func (f *fragment) take(from []positionRange, start, end, rows uint64) ([]positionRange, error) {
+	var taken []positionRange
+	bytes := uint64(0)
+	for _, r := range from {
+		if r.start >= end || rows == 0 {
+			break
+		}
+		n, err := f.advisable(r.start-start, min(r.end, end, r.start+rows)-r.start)
+		if err != nil {
+			return nil, err
+		}
+		part := positionRange{r.start, r.start + n}
+		first, _ := f.live.Select(part.start - start)
+		last, _ := f.live.Select(part.end - 1 - start)
+		bytes += f.stored(encoding.Range{Start: first, End: last + 1})
+		if len(taken) > 0 && bytes > 2*uint64(f.reader.maxBytes) {
+			break
+		}
+		taken = append(taken, part)
+		if part.end < r.end {
+			break
+		}
+		rows -= n
+	}
+	return taken, nil
+}
+
 // stored estimates the bytes that physical rows take in the files.
 func (f *fragment) stored(rows encoding.Range) uint64 {
 	sum := uint64(0)

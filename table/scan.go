@@ -32,6 +32,9 @@ type ScanRequest struct {
 	// not counted). The answer has one row for each, in this order, duplicates
 	// kept. Nil means a scan; Offset and Limit must then be unset otherwise.
 	Rows []uint64
+	// Only leaves out all rows but those of a selection; Offset and Limit must
+	// then be unset. Nil means all rows.
+	Only *Selection
 
 	// Coded lets columns of text and bytes come as dictionary arrays, batch by
 	// batch as their pages have them: with indices of type uint32 that are never
@@ -71,6 +74,9 @@ func (r ScanRequest) withDefaults() ScanRequest {
 func (r ScanRequest) check() error {
 	if r.Rows != nil && (r.Offset != 0 || r.Limit != nil) {
 		return fault.New(fault.Invalid, "table: rows cannot be combined with offset or limit")
+	}
+	if r.Only != nil && (r.Offset != 0 || r.Limit != nil || r.Rows != nil) {
+		return fault.New(fault.Internal, "table: a selection cannot be combined with rows, offset or limit")
 	}
 	return nil
 }
@@ -115,6 +121,28 @@ func (p positions) at(i int) uint64 {
 		return p.listed[i]
 	}
 	return p.first + uint64(i)
+}
+
+// from are the positions without the first i.
+func (p positions) from(i int) positions {
+	if p.listed != nil {
+		return positions{listed: p.listed[i:]}
+	}
+	return positions{first: p.first + uint64(i)}
+}
+
+// positionsOf lists the rows of ranges.
+func positionsOf(ranges []positionRange) positions {
+	if len(ranges) == 1 {
+		return positions{first: ranges[0].start}
+	}
+	p := positions{listed: []uint64{}}
+	for _, r := range ranges {
+		for at := r.start; at < r.end; at++ {
+			p.listed = append(p.listed, at)
+		}
+	}
+	return p
 }
 
 // unit is what is read in one go: a few pieces.

@@ -2,11 +2,14 @@ package table
 
 import (
 	"context"
+	"slices"
+	"sort"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/flightblob/flightblob/encoding"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -59,53 +62,74 @@ func codedSchema(s *arrow.Schema, i int, dt arrow.DataType) *arrow.Schema {
 	return arrow.NewSchema(fields, &m)
 }
 
-// sweep is the work of a scan: live rows in order, from an offset, up to a
-// limit.
+// sweep is the work of a scan: live rows in order, all or those of some ranges.
 type sweep struct {
 	reader *reader
-	at     uint64 // position in scan order
-	end    uint64
-	ahead  []*fragment // the one at the position and those after it, being opened
+	left   []positionRange // what is still to be read, ascending, none empty
+	ahead  []*fragment     // the one at the position and those after it, being opened
 }
 
 // openAhead is how many fragments are opened before their turn.
 const openAhead = 3
 
 func newSweep(r *reader, req ScanRequest) *sweep {
-	rows := r.snapshot.Rows()
-	w := &sweep{reader: r, at: min(req.Offset, rows), end: rows}
-	if req.Limit != nil {
-		w.end = w.at + min(*req.Limit, rows-w.at)
+	if req.Only != nil {
+		return &sweep{reader: r, left: slices.Clone(req.Only.ranges)}
 	}
-	return w
+	rows := r.snapshot.Rows()
+	all := positionRange{min(req.Offset, rows), rows}
+	if req.Limit != nil {
+		all.end = all.start + min(*req.Limit, rows-all.start)
+	}
+	if all.start == all.end {
+		return &sweep{reader: r}
+	}
+	return &sweep{reader: r, left: []positionRange{all}}
 }
 
 // next takes the next rows, at most to the end of their fragment and no more
 // than their pages make advisable.
 func (w *sweep) next(ctx context.Context, rows int) (job, error) {
-	if w.at >= w.end {
+	if len(w.left) == 0 {
 		return job{}, nil
 	}
-	index, at := w.reader.snapshot.position(w.at)
-	first := w.at
-	n := min(uint64(rows), w.reader.snapshot.loaded.starts[index+1]-first, w.end-first)
+	starts := w.reader.snapshot.loaded.starts
+	index, _ := w.reader.snapshot.position(w.left[0].start)
 	f := w.advance(ctx, index)
 	if err := f.open(ctx); err != nil {
 		return job{}, err
 	}
-	n, err := f.advisable(at, n)
+	taken, err := f.take(w.left, starts[index], starts[index+1], uint64(rows))
 	if err != nil {
 		return job{}, err
 	}
-	w.at += n
+	w.drop(taken)
 	return job{read: func(ctx context.Context) (result, error) {
-		columns, err := f.read(ctx, liveRanges(f.live, at, at+n), int(n))
+		n := 0
+		var physical []encoding.Range
+		for _, r := range taken {
+			n += int(r.len())
+			physical = append(physical, liveRanges(f.live, r.start-starts[index], r.end-starts[index])...)
+		}
+		columns, err := f.read(ctx, physical, n)
 		if err != nil {
 			return result{}, err
 		}
-		pieces, err := w.reader.cut(f, columns, int(n), first)
-		return result{pieces: pieces, rows: int(n), bytes: columnBytes(columns, 0, int(n))}, err
+		pieces, err := w.reader.cut(f, columns, n, positionsOf(taken))
+		return result{pieces: pieces, rows: n, bytes: columnBytes(columns, 0, n)}, err
 	}}, nil
+}
+
+// drop removes what was taken from the front.
+func (w *sweep) drop(taken []positionRange) {
+	last := taken[len(taken)-1].end
+	n := len(taken) - 1
+	if w.left[n].end == last {
+		w.left = w.left[n+1:]
+		return
+	}
+	w.left = w.left[n:]
+	w.left[0].start = last
 }
 
 // advance gives a fragment and starts to open those that the scan comes to
@@ -118,13 +142,14 @@ func (w *sweep) advance(ctx context.Context, index int) *fragment {
 		w.ahead = append(w.ahead, w.reader.fragment(index))
 	}
 	starts := w.reader.snapshot.loaded.starts
-	for next := w.ahead[len(w.ahead)-1].index + 1; len(w.ahead) <= openAhead && next < len(starts)-1; next++ {
-		if starts[next] >= w.end {
+	for len(w.ahead) <= openAhead {
+		// The next fragment is that of the first row after the last one's.
+		done := starts[w.ahead[len(w.ahead)-1].index+1]
+		i := sort.Search(len(w.left), func(i int) bool { return w.left[i].end > done })
+		if i == len(w.left) {
 			break
 		}
-		if starts[next+1] == starts[next] { // no live row
-			continue
-		}
+		next, _ := w.reader.snapshot.position(max(w.left[i].start, done))
 		f := w.reader.fragment(next)
 		w.ahead = append(w.ahead, f)
 		w.reader.running.Add(1)
@@ -138,7 +163,7 @@ func (w *sweep) advance(ctx context.Context, index int) *fragment {
 
 // cut makes batches of columns that were read together: one, unless the rows
 // turned out larger than the rows before had promised.
-func (r *reader) cut(f *fragment, columns []arrow.Array, rows int, first uint64) ([]*piece, error) {
+func (r *reader) cut(f *fragment, columns []arrow.Array, rows int, at positions) ([]*piece, error) {
 	var pieces []*piece
 	for from := 0; from < rows; {
 		to := r.fit(columns, from, rows)
@@ -153,7 +178,7 @@ func (r *reader) cut(f *fragment, columns []arrow.Array, rows int, first uint64)
 		if err != nil {
 			return nil, err
 		}
-		pieces = append(pieces, &piece{batch: batch, fragment: f, positions: positions{first: first + uint64(from)}})
+		pieces = append(pieces, &piece{batch: batch, fragment: f, positions: at.from(from)})
 		from = to
 	}
 	return pieces, nil

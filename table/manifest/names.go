@@ -13,6 +13,7 @@ const (
 	TransactionsDir = "_transactions"
 	DataDir         = "data"
 	DeletionsDir    = "_deletions"
+	IndicesDir      = "_indices"
 	HintName        = "latest_version_hint.json" // in VersionsDir
 )
 

@@ -129,7 +129,8 @@ func decodeSegment(pb *lancepb.U64Segment) (segment, error) {
 	case *lancepb.U64Segment_RangeWithBitmap_:
 		return newBits(s.RangeWithBitmap)
 	case *lancepb.U64Segment_SortedArray:
-		return newSorted(s.SortedArray)
+		a, err := newSorted(s.SortedArray)
+		return ascending{a}, err
 	case *lancepb.U64Segment_Array:
 		return newArray(s.Array)
 	}
@@ -216,7 +217,7 @@ const rankStep = 64
 type marked struct {
 	span
 	bitmap []byte
-	before []uint64 // set bits before each rankStep bytes, and in all
+	counts []uint64 // set bits before each rankStep bytes, and in all
 }
 
 func newBits(pb *lancepb.U64Segment_RangeWithBitmap) (segment, error) {
@@ -242,20 +243,20 @@ func newBits(pb *lancepb.U64Segment_RangeWithBitmap) (segment, error) {
 	count := uint64(0)
 	for i, b := range bitmap {
 		if i%rankStep == 0 {
-			s.before = append(s.before, count)
+			s.counts = append(s.counts, count)
 		}
 		count += uint64(bits.OnesCount8(b))
 	}
-	s.before = append(s.before, count)
+	s.counts = append(s.counts, count)
 	return s, nil
 }
 
-func (s marked) len() uint64 { return s.before[len(s.before)-1] }
+func (s marked) len() uint64 { return s.counts[len(s.counts)-1] }
 
 // find gives the distance from start of the i-th value.
 func (s marked) find(i uint64) uint64 {
-	block := sort.Search(len(s.before), func(k int) bool { return s.before[k] > i }) - 1
-	left := i - s.before[block]
+	block := sort.Search(len(s.counts), func(k int) bool { return s.counts[k] > i }) - 1
+	left := i - s.counts[block]
 	for k := block * rankStep; ; k++ {
 		b := s.bitmap[k]
 		n := uint64(bits.OnesCount8(b))
