@@ -11,6 +11,7 @@ import (
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/jsonb"
+	"github.com/flightblob/flightblob/internal/nest"
 )
 
 const maxOffset32 = math.MaxInt32
@@ -38,7 +39,7 @@ func (c *converter) blob(p *plan, in arrow.Array, s seen) (arrow.Array, error) {
 		}
 		children = append(children, child)
 	}
-	return assembled(p.out, from.Len(), []*memory.Buffer{c.validity(from)}, children, from.NullN()), nil
+	return nest.Assemble(p.out, from.Len(), []*memory.Buffer{nest.Validity(c.mem, from)}, children, from.NullN()), nil
 }
 
 // leaf brings values into a type that holds the same values.
@@ -208,7 +209,7 @@ func (w *byteWriter) release() {
 func (w *byteWriter) finish() arrow.Array {
 	w.data.Reserve(1) // empty values are not nil
 	w.data.ResizeNoShrink(w.used)
-	return assembled(w.t, w.in.Len(), []*memory.Buffer{w.c.validity(w.in), w.offsets, w.data}, nil, w.in.NullN())
+	return nest.Assemble(w.t, w.in.Len(), []*memory.Buffer{nest.Validity(w.c.mem, w.in), w.offsets, w.data}, nil, w.in.NullN())
 }
 
 // json turns JSON text into the binary form that files hold, and checks values
@@ -308,7 +309,7 @@ func (c *converter) decoded(to *Field, in *array.Dictionary, t arrow.DataType) (
 		n := width.BitWidth() / 8
 		copy(data.Bytes()[i*n:], from[at*n:(at+1)*n])
 	}
-	out := assembled(t, in.Len(), []*memory.Buffer{c.validity(in), data}, nil, in.NullN())
+	out := nest.Assemble(t, in.Len(), []*memory.Buffer{nest.Validity(c.mem, in), data}, nil, in.NullN())
 	return c.withNulls(out, in, values), nil
 }
 
@@ -373,7 +374,7 @@ func (c *converter) encoded(to *Field, in arrow.Array, t *arrow.DictionaryType) 
 		return nil, err
 	}
 	defer values.Release()
-	valid := c.validity(in)
+	valid := nest.Validity(c.mem, in)
 	if valid != nil {
 		defer valid.Release()
 	}
@@ -436,5 +437,5 @@ func (c *converter) taken(to *Field, in arrow.Array, at []int) (arrow.Array, err
 		w := width / 8
 		copy(data.Bytes()[n*w:], from[(offset+i)*w:(offset+i+1)*w])
 	}
-	return assembled(t, len(at), []*memory.Buffer{nil, data}, nil, 0), nil
+	return nest.Assemble(t, len(at), []*memory.Buffer{nil, data}, nil, 0), nil
 }

@@ -3,10 +3,10 @@ package schema
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/nest"
 	"github.com/flightblob/flightblob/internal/validate"
 )
 
@@ -141,42 +141,6 @@ func unwrapped(a arrow.Array) arrow.Array {
 	}
 }
 
-// assembled builds an array over parts, which it takes over.
-func assembled(t arrow.DataType, n int, buffers []*memory.Buffer, children []arrow.Array, nulls int) arrow.Array {
-	data := make([]arrow.ArrayData, len(children))
-	for i, child := range children {
-		data[i] = child.Data()
-	}
-	d := array.NewData(t, n, buffers, data, nulls, 0)
-	for _, b := range buffers {
-		if b != nil {
-			b.Release()
-		}
-	}
-	for _, child := range children {
-		child.Release()
-	}
-	defer d.Release()
-	return array.MakeFromData(d)
-}
-
-// validity gives the validity bitmap of an array from its first value on: its
-// own where that starts a byte, else a copy. Nil when nothing is null.
-func (c *converter) validity(a arrow.Array) *memory.Buffer {
-	d := a.Data()
-	if a.NullN() == 0 || len(d.Buffers()) == 0 || d.Buffers()[0] == nil {
-		return nil
-	}
-	bits := d.Buffers()[0]
-	if d.Offset()%8 == 0 {
-		return memory.SliceBuffer(bits, d.Offset()/8, int(bitutil.BytesForBits(int64(d.Len()))))
-	}
-	out := memory.NewResizableBuffer(c.mem)
-	out.Resize(int(bitutil.BytesForBits(int64(d.Len()))))
-	bitutil.CopyBitmap(bits.Bytes(), d.Offset(), d.Len(), out.Bytes(), 0)
-	return out
-}
-
 func (c *converter) structs(p *plan, in arrow.Array, s seen) (arrow.Array, error) {
 	from, ok := in.(*array.Struct)
 	if !ok {
@@ -190,7 +154,7 @@ func (c *converter) structs(p *plan, in arrow.Array, s seen) (arrow.Array, error
 	if err != nil {
 		return nil, err
 	}
-	return assembled(p.out, from.Len(), []*memory.Buffer{c.validity(from)}, children, from.NullN()), nil
+	return nest.Assemble(p.out, from.Len(), []*memory.Buffer{nest.Validity(c.mem, from)}, children, from.NullN()), nil
 }
 
 func (c *converter) children(plans []*plan, from *array.Struct, below seen) ([]arrow.Array, error) {
@@ -218,20 +182,14 @@ func (c *converter) lists(p *plan, in arrow.Array, s seen) (arrow.Array, error) 
 	if !ok {
 		return nil, unexpectedArray(p.to, in)
 	}
-	n := in.Len()
-	first, last := int64(0), int64(0)
-	if n > 0 {
-		first, _ = from.ValueOffsets(0)
-		_, last = from.ValueOffsets(n - 1)
-	}
-	items := array.NewSlice(from.ListValues(), first, last)
+	items, first := nest.Items(from)
 	defer items.Release()
 	below := func(i int) (int, bool) {
-		list := holder(from, n, first+int64(i))
+		list := nest.Holder(from, first+int64(i))
 		row, ok := s.at(list)
 		return row, ok && in.IsValid(list)
 	}
-	offsets, err := c.offsets(p.to, from, n, first)
+	offsets, err := c.offsets(p.to, from, first)
 	if err != nil {
 		return nil, err
 	}
@@ -245,21 +203,7 @@ func (c *converter) lists(p *plan, in arrow.Array, s seen) (arrow.Array, error) 
 		offsets.Release()
 		return nil, err
 	}
-	return assembled(p.out, n, []*memory.Buffer{c.validity(in), offsets}, []arrow.Array{child}, in.NullN()), nil
-}
-
-// holder finds the list that holds an item.
-func holder(from array.ListLike, n int, item int64) int {
-	low, high := 0, n-1
-	for low < high {
-		mid := (low + high) / 2
-		if _, end := from.ValueOffsets(mid); end > item {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	return low
+	return nest.Assemble(p.out, in.Len(), []*memory.Buffer{nest.Validity(c.mem, in), offsets}, []arrow.Array{child}, in.NullN()), nil
 }
 
 // entries converts the entries of maps, whose keys and values are found by
@@ -273,36 +217,20 @@ func (c *converter) entries(p *plan, in arrow.Array, below seen) (arrow.Array, e
 	if err != nil {
 		return nil, err
 	}
-	return assembled(p.out.(*arrow.MapType).Elem(), from.Len(), []*memory.Buffer{nil}, children, 0), nil
+	return nest.Assemble(p.out.(*arrow.MapType).Elem(), from.Len(), []*memory.Buffer{nil}, children, 0), nil
 }
 
-// offsets gives the offsets of n lists in the width of the table's type, from 0.
-func (c *converter) offsets(to *Field, from array.ListLike, n int, first int64) (*memory.Buffer, error) {
-	out := memory.NewResizableBuffer(c.mem)
+// offsets gives the offsets of lists in the width of the table's type, from 0.
+func (c *converter) offsets(to *Field, from array.ListLike, first int64) (*memory.Buffer, error) {
 	if to.Shape == LargeList {
-		out.Resize(8 * (n + 1))
-		offsets := arrow.Int64Traits.CastFromBytes(out.Bytes())
-		offsets[0] = 0
-		for i := range n {
-			_, end := from.ValueOffsets(i)
-			offsets[i+1] = end - first
-		}
-		return out, nil
+		return nest.Offsets64(c.mem, from, first), nil
 	}
-	if n > 0 {
+	if n := from.Len(); n > 0 {
 		if _, end := from.ValueOffsets(n - 1); end-first > maxOffset32 {
-			out.Release()
 			return nil, tooLarge(to, "list items")
 		}
 	}
-	out.Resize(4 * (n + 1))
-	offsets := arrow.Int32Traits.CastFromBytes(out.Bytes())
-	offsets[0] = 0
-	for i := range n {
-		_, end := from.ValueOffsets(i)
-		offsets[i+1] = int32(end - first)
-	}
-	return out, nil
+	return nest.Offsets32(c.mem, from, first), nil
 }
 
 func tooLarge(to *Field, what string) error {
@@ -315,8 +243,7 @@ func (c *converter) fixedLists(p *plan, in arrow.Array, s seen) (arrow.Array, er
 		return nil, unexpectedArray(p.to, in)
 	}
 	size := p.to.Dimension
-	start := from.Data().Offset() * size
-	items := array.NewSlice(from.ListValues(), int64(start), int64(start+from.Len()*size))
+	items := nest.Elements(from)
 	defer items.Release()
 	below := func(i int) (int, bool) {
 		row, ok := s.at(i / size)
@@ -326,7 +253,7 @@ func (c *converter) fixedLists(p *plan, in arrow.Array, s seen) (arrow.Array, er
 	if err != nil {
 		return nil, err
 	}
-	return assembled(p.out, from.Len(), []*memory.Buffer{c.validity(from)}, []arrow.Array{child}, from.NullN()), nil
+	return nest.Assemble(p.out, from.Len(), []*memory.Buffer{nest.Validity(c.mem, from)}, []arrow.Array{child}, from.NullN()), nil
 }
 
 func unexpectedArray(to *Field, in arrow.Array) error {

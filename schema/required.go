@@ -5,6 +5,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/nest"
 )
 
 // required refuses nulls in fields that must not be null, where somebody can
@@ -46,8 +47,7 @@ func requiredBelow(f *Field, a arrow.Array, s seen, e element) error {
 			return nil
 		}
 		n := f.Dimension
-		start := a.Data().Offset() * n
-		items := array.NewSlice(a.ListValues(), int64(start), int64(start+a.Len()*n))
+		items := nest.Elements(a)
 		defer items.Release()
 		below := func(i int) (int, bool) {
 			row, ok := s.at(i / n)
@@ -61,21 +61,15 @@ func requiredBelow(f *Field, a arrow.Array, s seen, e element) error {
 }
 
 func requiredItems(f *Field, a array.ListLike, s seen) error {
-	n := a.Len()
-	if n == 0 {
-		return nil
-	}
-	first, _ := a.ValueOffsets(0)
-	_, last := a.ValueOffsets(n - 1)
-	items := array.NewSlice(a.ListValues(), first, last)
+	items, first := nest.Items(a)
 	defer items.Release()
 	below := func(i int) (int, bool) {
-		list := holder(a, n, first+int64(i))
+		list := nest.Holder(a, first+int64(i))
 		row, ok := s.at(list)
 		return row, ok && a.IsValid(list)
 	}
 	e := func(i int) int {
-		start, _ := a.ValueOffsets(holder(a, n, first+int64(i)))
+		start, _ := a.ValueOffsets(nest.Holder(a, first+int64(i)))
 		return int(first + int64(i) - start)
 	}
 	return requiredBelow(f.Children[0], items, below, e)
