@@ -121,6 +121,21 @@ func checkBucket(name, uri string) error {
 
 // decodePath resolves dot segments and decodes escapes of a URI's path.
 func decodePath(raw, uri string) (string, error) {
+	path := unescape(resolveDots(raw))
+	switch {
+	case strings.IndexByte(path, 0) >= 0:
+		return "", fault.New(fault.Invalid, "objstore: path of %q holds a zero byte", redactURI(uri))
+	case !utf8.ValidString(path):
+		return "", fault.New(fault.Invalid, "objstore: path of %q is not UTF-8 once decoded", redactURI(uri))
+	case hasDotComponent(path):
+		// Escaped slashes beside dots: neither a name nor a normal form.
+		return "", fault.New(fault.Invalid, "objstore: path of %q hides '.' or '..' behind escapes", redactURI(uri))
+	}
+	return path, nil
+}
+
+// resolveDots removes the dot segments of a URI's path, escaped dots included.
+func resolveDots(raw string) string {
 	var kept []string
 	parts := strings.Split(raw, "/")
 	for i, part := range parts {
@@ -141,17 +156,7 @@ func decodePath(raw, uri string) (string, error) {
 			kept = append(kept, part)
 		}
 	}
-	path := unescape(strings.Join(kept, "/"))
-	switch {
-	case strings.IndexByte(path, 0) >= 0:
-		return "", fault.New(fault.Invalid, "objstore: path of %q holds a zero byte", redactURI(uri))
-	case !utf8.ValidString(path):
-		return "", fault.New(fault.Invalid, "objstore: path of %q is not UTF-8 once decoded", redactURI(uri))
-	case hasDotComponent(path):
-		// Escaped slashes beside dots: neither a name nor a normal form.
-		return "", fault.New(fault.Invalid, "objstore: path of %q hides '.' or '..' behind escapes", redactURI(uri))
-	}
-	return path, nil
+	return strings.Join(kept, "/")
 }
 
 // unescape decodes %XX and leaves anything else alone.
@@ -190,22 +195,28 @@ func hexValue(c byte) int {
 // normalised form of EXT-6: slashes stay, and so does everything that a URI
 // path may hold raw.
 func EscapePath(path string) string {
+	return escape(path, "\"#%<>?`{}\\")
+}
+
+// escape percent-encodes blanks, controls, what is not ASCII, and the given
+// characters.
+func escape(text, also string) string {
 	const digits = "0123456789ABCDEF"
 	raw := func(c byte) bool {
-		return c > 0x20 && c < 0x7f && !strings.ContainsRune("\"#%<>?`{}\\", rune(c))
+		return c > 0x20 && c < 0x7f && strings.IndexByte(also, c) < 0
 	}
 	n := 0
-	for i := range len(path) {
-		if !raw(path[i]) {
+	for i := range len(text) {
+		if !raw(text[i]) {
 			n++
 		}
 	}
 	if n == 0 {
-		return path
+		return text
 	}
-	out := make([]byte, 0, len(path)+2*n)
-	for i := range len(path) {
-		if c := path[i]; raw(c) {
+	out := make([]byte, 0, len(text)+2*n)
+	for i := range len(text) {
+		if c := text[i]; raw(c) {
 			out = append(out, c)
 		} else {
 			out = append(out, '%', digits[c>>4], digits[c&15])
@@ -292,6 +303,61 @@ func redactURI(uri string) string {
 		uri = uri[:cut] + "…"
 	}
 	return uri
+}
+
+// NormalURI gives the absolute URI that descriptors store for uri, spelled as
+// the reference spells it (EXT-6): scheme in lower case, dot segments resolved,
+// blanks and what is not ASCII escaped, present escapes, queries and fragments
+// left alone. A plain path is no URI. The error, fault.Invalid, does not repeat
+// a credential.
+func NormalURI(uri string) (string, error) {
+	uri = strings.TrimFunc(uri, func(r rune) bool { return r <= ' ' })
+	uri = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(uri)
+	scheme, rest, ok := cutScheme(uri)
+	if !ok {
+		return "", fault.New(fault.Invalid, "objstore: %q is not an absolute URI", redactURI(uri))
+	}
+	t, err := parseTarget(uri)
+	if err != nil {
+		return "", err
+	}
+	if t.path == "" || t.path == "/" {
+		return "", fault.New(fault.Invalid, "objstore: %q names no object", redactURI(uri))
+	}
+	tail := ""
+	if i := strings.IndexAny(rest, "#?"); i >= 0 {
+		rest, tail = rest[:i], escape(rest[i:], `"<>`)
+	}
+	if scheme == fileScheme {
+		rest = strings.ReplaceAll(rest, `\`, "/")
+	}
+	_, path, _ := strings.Cut(rest, "/")
+	return scheme + "://" + t.bucket + "/" + escape(resolveDots(path), "\"<>`{}") + tail, nil
+}
+
+// Below gives the literal path of uri below a folder and the number of the
+// folder's components. Both may be URIs or absolute local paths; they are
+// compared as objects of a store, by whole components. ok is false when uri
+// does not lie below the folder, and for the folder itself.
+func Below(uri, folder string) (rest string, depth int, ok bool, err error) {
+	t, err := parseTarget(uri)
+	if err != nil {
+		return "", 0, false, err
+	}
+	base, err := parseTarget(folder)
+	if err != nil {
+		return "", 0, false, err
+	}
+	prefix := strings.TrimSuffix(base.path, "/")
+	if t.scheme != base.scheme || t.bucket != base.bucket || t.path == base.path || !pathWithin(t.path, prefix) {
+		return "", 0, false, nil
+	}
+	for part := range strings.SplitSeq(prefix, "/") {
+		if part != "" {
+			depth++
+		}
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(t.path, prefix), "/"), depth, true, nil
 }
 
 // SplitURI gives the scheme of a URI or plain path, "file" for local ones, and

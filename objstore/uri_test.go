@@ -199,3 +199,105 @@ func FuzzLocate(f *testing.F) {
 		}
 	})
 }
+
+// TestNormalURI holds what pylance 14.0.2 stored for the same URIs.
+func TestNormalURI(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string]string{
+		"file:///x/a b":      "file:///x/a%20b",
+		"file:///x/a%20b":    "file:///x/a%20b",
+		"file:///x/%41":      "file:///x/%41",
+		"file:///x/é":        "file:///x/%C3%A9",
+		"file:///x/a#f":      "file:///x/a#f",
+		"file:///x/a?q=1":    "file:///x/a?q=1",
+		"file:///x/a%23b":    "file:///x/a%23b",
+		"file:///x/../y":     "file:///y",
+		"file:///x/./y":      "file:///x/y",
+		"file:///x/%2e%2e/y": "file:///y",
+		"file:///x//y":       "file:///x//y",
+		"file:///x/y/":       "file:///x/y/",
+		"FILE:///x/y":        "file:///x/y",
+		"file:/x/y":          "file:///x/y",
+		"file://localhost/x": "file:///x",
+		"s3://b/k":           "s3://b/k",
+		"S3://B/K":           "s3://B/K",
+		"s3://b/a b":         "s3://b/a%20b",
+		"s3://b/a%2Fb":       "s3://b/a%2Fb",
+		"s3://b/../c":        "s3://b/c",
+		"s3://b/é":           "s3://b/%C3%A9",
+		"s3://b/k?v=1#f":     "s3://b/k?v=1#f",
+		`file:///x/a\b`:      "file:///x/a/b",
+		`s3://b/a\b`:         `s3://b/a\b`,
+		"file:///x/a\"b<c>d`e{f}g|h^i[j]k~l!m'n(o)p*q;r:s@t&u=v+w$x,y": "file:///x/a%22b%3Cc%3Ed%60e%7Bf%7Dg|h^i[j]k~l!m'n(o)p*q;r:s@t&u=v+w$x,y",
+		"s3://b/a\"b<c>d`e{f}g|h^i[j]k~":                               "s3://b/a%22b%3Cc%3Ed%60e%7Bf%7Dg|h^i[j]k~",
+		"file:///x/%zz":                                                "file:///x/%zz",
+		"file:///x/%":                                                  "file:///x/%",
+		"file:///x/a\tb":                                               "file:///x/ab",
+		"file:///x/a\nb":                                               "file:///x/ab",
+		" file:///x/y ":                                                "file:///x/y",
+		"file:///c:/x":                                                 "file:///c:/x",
+		"file:///x/a%2fb":                                              "file:///x/a%2fb",
+		"file:///%78/y":                                                "file:///%78/y",
+	} {
+		got, err := objstore.NormalURI(uri)
+		if err != nil || got != want {
+			t.Errorf("EXT-6 %q: %q, %v; want %q", uri, got, err, want)
+			continue
+		}
+		if again, err := objstore.NormalURI(got); err != nil || again != got {
+			t.Errorf("%q is normal, but becomes %q, %v", got, again, err)
+		}
+	}
+	for uri, want := range map[string]string{
+		"/x/y": "is not an absolute URI", "x/y": "is not an absolute URI", "": "is not an absolute URI",
+		"s3://b": "names no object", "s3://b/": "names no object", "file:///": "names no object",
+		"file://host/x": "names a host", "s3://user:pw@b/k": "bucket name", "s3://b/a//b": "empty path component",
+		"file:///x/a%00b": "zero byte", "file:///x/%FF": "not UTF-8",
+	} {
+		if got, err := objstore.NormalURI(uri); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw@") {
+			t.Errorf("EXT-7 %q: %q, %v; want %q", uri, got, err, want)
+		}
+	}
+}
+
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	type answer struct {
+		Rest  string
+		Depth int
+		OK    bool
+	}
+	for _, c := range []struct {
+		uri, folder string
+		want        answer
+	}{
+		{"/b/x", "/b", answer{"x", 1, true}},
+		{"file:///b/x", "/b", answer{"x", 1, true}},
+		{"/b/x", "file:///b", answer{"x", 1, true}},
+		{"file:///b/sub%20dir/%C3%A9%23.bin", "/b", answer{"sub dir/é#.bin", 1, true}},
+		{"file:///b2/x", "/b", answer{}},
+		{"file:///b", "/b", answer{}},
+		{"file:///b/", "/b", answer{}},
+		{"/b/../c/x", "/b", answer{}},
+		{"file:///b/%2e%2e/x", "/b", answer{}},
+		{"/b//x", "/b/", answer{"x", 1, true}},
+		{"/b/x", "/", answer{"b/x", 0, true}},
+		{"s3://b/k/a%20b", "s3://b/k", answer{"a b", 1, true}},
+		{"s3://b/k/x", "s3://b", answer{"k/x", 0, true}},
+		{"s3://b/k", "s3://b/k", answer{}},
+		{"s3://B/k/x", "s3://b/k", answer{}},
+		{"gs://b/k/x", "s3://b/k", answer{}},
+		{"/b/a%20b", "/b", answer{"a%20b", 1, true}},
+		{"/b/a?b#c", "/b", answer{"a?b#c", 1, true}},
+		{"file:///b/a?b", "/b", answer{"a", 1, true}},
+		{`file:///b/a\b`, "/b", answer{"a/b", 1, true}},
+		{"file:///b/sub%20dir/x", "/b/sub%20dir", answer{}},
+		{"file:///b/sub%20dir/x", "/b/sub dir", answer{"x", 2, true}},
+		{"file:///b/sub%20dir/x", "file:///b/sub%20dir", answer{"x", 2, true}},
+	} {
+		rest, depth, ok, err := objstore.Below(c.uri, c.folder)
+		if got := (answer{rest, depth, ok}); err != nil || got != c.want {
+			t.Errorf("EXT-3 EXT-5 %s in %s: %v, %v; want %v", c.uri, c.folder, got, err, c.want)
+		}
+	}
+}
