@@ -44,6 +44,9 @@ type Owner struct {
 	Key  string            // last component of its path without ".lance": kinds 1, 2
 	Dir  objstore.Location // data directory, RES-2
 	Base objstore.Location // implicit base path: dataset root or the file's base, kind 4
+	// BaseID is the registered base that the file lies in, nil for the dataset
+	// root. Writing needs it; resolving does not.
+	BaseID *uint32
 	// Immutable is true when File, sidecars and managed objects may be mapped:
 	// a Lance-owned object never changes once published.
 	Immutable bool

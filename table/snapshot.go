@@ -139,7 +139,7 @@ func (s *Snapshot) owner(ctx context.Context, file *manifest.DataFile) (*blob.Ow
 	}
 	return &blob.Owner{
 		File: at, Key: strings.TrimSuffix(path.Base(file.Path), ".lance"),
-		Dir: dir, Base: base, Immutable: true,
+		Dir: dir, Base: base, BaseID: file.BaseID, Immutable: true,
 	}, nil
 }
 
