@@ -52,10 +52,6 @@ func (d *dictBuilder) appendIndices(items *block, idx []uint32) error {
 		}
 	}
 	if items == d.source {
-		if len(idx) > 0 && uint64(slices.Max(idx)) < uint64(items.n) {
-			d.idx = append(d.idx, idx...)
-			return nil
-		}
 		for _, k := range idx {
 			if uint64(k) >= uint64(items.n) {
 				k = strayIndex
@@ -84,6 +80,22 @@ func (d *dictBuilder) appendIndices(items *block, idx []uint32) error {
 		d.idx = append(d.idx, k)
 	}
 	return nil
+}
+
+// appendCodes is appendIndices for codes into the items that the dictionary
+// began with, all of them in range; it answers false, and adds nothing, for
+// others.
+func (d *dictBuilder) appendCodes(items *block, codes sequence, from, to int) bool {
+	if items != d.source || from == to {
+		return false
+	}
+	at := len(d.idx)
+	d.idx = codes.indices(d.idx, from, to)
+	if uint64(slices.Max(d.idx[at:])) >= uint64(items.n) {
+		d.idx = d.idx[:at]
+		return false
+	}
+	return true
 }
 
 // appendPlain adds values that are stored without a page dictionary.

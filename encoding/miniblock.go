@@ -265,6 +265,9 @@ func (b *miniBlock) decode(index pageIndex, plan pagePlan, rows []Range, data []
 		return nil, err
 	}
 	d := &miniBlockRead{b: b, ix: ix, codec: codec, out: out}
+	if b.plainItems() {
+		d.items = &itemLevels{most: b.levels.maxDef, valid: make([]byte, 0, (out.want+7)/8)}
+	}
 	if b.rep != nil {
 		d.levels.rep = []uint16{}
 	}
@@ -281,8 +284,11 @@ func (b *miniBlock) decode(index pageIndex, plan pagePlan, rows []Range, data []
 			}
 		}
 	}
-	if b.levels == nil {
+	switch {
+	case b.levels == nil:
 		return nil, nil
+	case d.items != nil:
+		return []Layer{d.items.layer()}, nil
 	}
 	if err := b.levels.check(d.levels.rep, d.levels.def); err != nil {
 		return nil, err
@@ -296,17 +302,35 @@ type miniBlockRead struct {
 	codec  *chunkCodec
 	out    *vector
 	levels levelRun
+	items  *itemLevels // of columns without any nesting, in place of levels
 	idx    []uint32
+	bufs   [][]byte
+}
+
+// plainItems says that definition levels tell null items from others, and that
+// there is nothing else to tell.
+func (b *miniBlock) plainItems() bool {
+	return b.levels != nil && b.rep == nil && b.def != nil && len(b.shape.steps) == 1 && b.levels.maxDef <= 1
 }
 
 // chunk decodes one chunk and appends what belongs to the rows; it returns the
 // rows that later chunks may still hold.
 func (d *miniBlockRead) chunk(c *chunk, raw []byte, rows []Range) ([]Range, error) {
-	rep, def, bufs, err := d.b.split(c, raw)
+	parts, err := d.b.split(raw, d.bufs[:0])
 	if err != nil {
 		return nil, err
 	}
-	values, err := d.codec.codes(bufs, c.n, d.ix.dict == nil && (d.out.kind == var32Vector || d.out.kind == var64Vector))
+	d.bufs = parts.values
+	var rep, def []uint16
+	if d.items != nil {
+		err = d.items.read(d.b.def, parts.def, parts.entries, c.n)
+	} else {
+		rep, def, err = d.b.decodeLevels(parts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values, err := d.codec.codes(parts.values, c.n, d.ix.dict == nil && (d.out.kind == var32Vector || d.out.kind == var64Vector))
 	if err != nil {
 		return nil, err
 	}
@@ -396,10 +420,15 @@ func (b *miniBlock) visible(def []uint16, n int) int {
 
 // take appends entries [e0, e1) and values [s0, s1).
 func (d *miniBlockRead) take(rep, def []uint16, values *block, e0, e1, s0, s1 int) error {
+	if d.items != nil {
+		if err := d.items.take(e0, e1); err != nil {
+			return err
+		}
+	}
 	if d.levels.rep != nil {
 		d.levels.rep = append(d.levels.rep, rep[e0:e1]...)
 	}
-	if d.levels.def != nil {
+	if d.levels.def != nil && d.items == nil {
 		d.levels.def = append(d.levels.def, def[e0:e1]...)
 	}
 	d.levels.entries += e1 - e0
@@ -412,21 +441,33 @@ func (d *miniBlockRead) take(rep, def []uint16, values *block, e0, e1, s0, s1 in
 	if values.kind != fixedBlock || checkWord(uint64(values.bits)) != nil {
 		return fault.Corruptf(-1, "encoding: dictionary indices stored as %s of %d bits", values.describe(), values.bits)
 	}
-	d.idx = sequence{values.data, values.bits, values.n}.indices(d.idx[:0], s0, s1)
+	codes := sequence{values.data, values.bits, values.n}
+	if d.out.kind == dictVector && d.out.dict.appendCodes(d.ix.dict, codes, s0, s1) {
+		d.out.n += s1 - s0
+		return nil
+	}
+	d.idx = codes.indices(d.idx[:0], s0, s1)
 	return d.out.appendGather(d.ix.dict, d.idx)
 }
 
-// split cuts a chunk into levels and value buffers.
-func (b *miniBlock) split(c *chunk, raw []byte) (rep, def []uint16, bufs [][]byte, err error) {
+// chunkParts are the parts of a chunk as they are stored.
+type chunkParts struct {
+	entries  int
+	rep, def []byte
+	values   [][]byte
+}
+
+// split cuts a chunk into levels and value buffers, which it adds to bufs.
+func (b *miniBlock) split(raw []byte, bufs [][]byte) (p chunkParts, err error) {
 	head := 2 + 2*btoi(b.rep != nil) + 2*btoi(b.def != nil)
 	sizeBytes := 4
 	if !b.large {
 		sizeBytes = 2
 	}
 	if len(raw) < head+sizeBytes*b.valueBuf {
-		return nil, nil, nil, fault.Corruptf(0, "encoding: chunk of %d bytes", len(raw))
+		return p, fault.Corruptf(0, "encoding: chunk of %d bytes", len(raw))
 	}
-	entries := int(binary.LittleEndian.Uint16(raw))
+	p.entries = int(binary.LittleEndian.Uint16(raw))
 	at, pos := 2, pad8(head+sizeBytes*b.valueBuf)
 	part := func(size int) ([]byte, error) {
 		if size > len(raw)-pos {
@@ -436,30 +477,22 @@ func (b *miniBlock) split(c *chunk, raw []byte) (rep, def []uint16, bufs [][]byt
 		pos = min(pad8(pos+size), len(raw))
 		return p, nil
 	}
-	level := func(ce *lancepb.CompressiveEncoding) ([]uint16, error) {
+	level := func() ([]byte, error) {
 		size := int(binary.LittleEndian.Uint16(raw[at:]))
 		at += 2
-		p, err := part(size)
-		if err != nil {
-			return nil, err
-		}
-		return decodeLevels(ce, p, entries)
+		return part(size)
 	}
 	if b.rep != nil {
-		if rep, err = level(b.rep); err != nil {
-			return nil, nil, nil, err
+		if p.rep, err = level(); err != nil {
+			return p, err
 		}
 	}
 	if b.def != nil {
-		if def, err = level(b.def); err != nil {
-			return nil, nil, nil, err
+		if p.def, err = level(); err != nil {
+			return p, err
 		}
 	}
-	if rep != nil && def != nil && len(rep) != len(def) {
-		return nil, nil, nil, fault.Corruptf(0, "encoding: %d repetition and %d definition levels", len(rep), len(def))
-	}
-	bufs = make([][]byte, b.valueBuf)
-	for i := range bufs {
+	for range b.valueBuf {
 		size := 0
 		if b.large {
 			size = int(binary.LittleEndian.Uint32(raw[at:]))
@@ -467,14 +500,35 @@ func (b *miniBlock) split(c *chunk, raw []byte) (rep, def []uint16, bufs [][]byt
 			size = int(binary.LittleEndian.Uint16(raw[at:]))
 		}
 		at += sizeBytes
-		if bufs[i], err = part(size); err != nil {
-			return nil, nil, nil, err
+		buf, err := part(size)
+		if err != nil {
+			return p, err
+		}
+		bufs = append(bufs, buf)
+	}
+	p.values = bufs
+	if pos != len(raw) {
+		return p, fault.Corruptf(int64(pos), "encoding: chunk of %d bytes uses %d", len(raw), pos)
+	}
+	return p, nil
+}
+
+// decodeLevels decodes the levels of a chunk.
+func (b *miniBlock) decodeLevels(p chunkParts) (rep, def []uint16, err error) {
+	if b.rep != nil {
+		if rep, err = decodeLevels(b.rep, p.rep, p.entries); err != nil {
+			return nil, nil, err
 		}
 	}
-	if pos != len(raw) {
-		return nil, nil, nil, fault.Corruptf(int64(pos), "encoding: chunk of %d bytes uses %d", len(raw), pos)
+	if b.def != nil {
+		if def, err = decodeLevels(b.def, p.def, p.entries); err != nil {
+			return nil, nil, err
+		}
 	}
-	return rep, def, bufs, nil
+	if rep != nil && def != nil && len(rep) != len(def) {
+		return nil, nil, fault.Corruptf(0, "encoding: %d repetition and %d definition levels", len(rep), len(def))
+	}
+	return rep, def, nil
 }
 
 func pad8(n int) int { return (n + 7) &^ 7 }

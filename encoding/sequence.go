@@ -413,27 +413,32 @@ func dictionarySequence(m *lancepb.Dictionary, buf []byte, n, depth int) (sequen
 	return out, nil
 }
 
-// decodeLevels decodes repetition or definition levels. The recorded count of
-// a chunk may have wrapped modulo 65536 when the codec is run lengths; the sum
-// of the runs counts then (sheet section 4.6).
+// decodeLevels decodes repetition or definition levels.
 func decodeLevels(ce *lancepb.CompressiveEncoding, buf []byte, n int) ([]uint16, error) {
+	s, err := levelSequence(ce, buf, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.u16s()
+}
+
+// levelSequence gives levels as they were packed. The recorded count of a chunk
+// may have wrapped modulo 65536 when the codec is run lengths; the sum of the
+// runs counts then (sheet section 4.6).
+func levelSequence(ce *lancepb.CompressiveEncoding, buf []byte, n int) (sequence, error) {
 	if r := ce.GetRle(); r != nil && r.GetRunLengths().GetFlat() != nil {
 		_, lb, err := splitFirst(buf)
 		if err != nil {
-			return nil, err
+			return sequence{}, err
 		}
 		width := int(r.GetRunLengths().GetFlat().GetBitsPerValue() / 8)
 		total, err := rle.Total(lb, width)
 		if err != nil {
-			return nil, err
+			return sequence{}, err
 		}
 		if total > uint64(n) && total <= maxSequence && total%65536 == uint64(n) {
 			n = int(total)
 		}
 	}
-	s, err := decodeSequence(ce, buf, n)
-	if err != nil {
-		return nil, err
-	}
-	return s.u16s()
+	return decodeSequence(ce, buf, n)
 }
