@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -282,6 +283,16 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("kind %v: %v", k, err)
 			}
 			return
+		}
+		if again, err := m.Encode(nil); err == nil {
+			if _, err := Decode(again); err != nil {
+				t.Fatalf("encoded anew: %v", err)
+			}
+			if _, err := Apply(m, &Transaction{UUID: "u", Op: &ReserveFragments{Count: 1}}, ApplyOptions{Now: time.Unix(1, 0)}); err != nil && fault.KindOf(err) == fault.Internal {
+				t.Fatal(err)
+			}
+		} else if fault.KindOf(err) != fault.Unsupported {
+			t.Fatal(err)
 		}
 		if err := m.CheckReadable(); err != nil && fault.KindOf(err) != fault.Corrupt && fault.KindOf(err) != fault.Unsupported {
 			t.Fatal(err)

@@ -353,6 +353,9 @@ func replacementFrom(pb *lancepb.DataReplacementOp) (*DataReplacement, error) {
 	op := &DataReplacement{}
 	for _, g := range pb.GetReplacements() {
 		r := Replacement{FragmentID: g.GetFragmentId()}
+		if g.GetNewFile() == nil {
+			return nil, fault.Corruptf(-1, "the replacement in fragment %d has no file", r.FragmentID)
+		}
 		if err := r.File.set(g.GetNewFile()); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -211,6 +212,29 @@ func TestTransactionRefuses(t *testing.T) {
 	}
 }
 
+// applyAnything applies a transaction that may be nonsense: it is refused, or
+// makes a version that reads as what it is.
+func applyAnything(t *testing.T, base *Manifest, tx *Transaction) {
+	t.Helper()
+	anything := *tx
+	anything.UUID = "u"
+	m, err := Apply(base, &anything, ApplyOptions{Now: time.Unix(1, 0), Source: base})
+	if err != nil {
+		return
+	}
+	data, err := m.Encode(nil)
+	if err != nil {
+		t.Fatalf("%+v makes a manifest that does not encode: %v", tx.Op, err)
+	}
+	again, err := Decode(data)
+	if err != nil {
+		t.Fatalf("%+v makes a manifest that does not decode: %v", tx.Op, err)
+	}
+	if err := again.CheckWritable(); err != nil {
+		t.Fatalf("%+v makes a manifest that is not to be read or extended: %v", tx.Op, err)
+	}
+}
+
 func FuzzDecodeTransaction(f *testing.F) {
 	for _, op := range everyOperation(f) {
 		data, err := (&Transaction{UUID: "u", Op: op}).Encode()
@@ -219,10 +243,14 @@ func FuzzDecodeTransaction(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	bases := []*Manifest{nil, create(f, ApplyOptions{}).now, create(f, ApplyOptions{StableRowIDs: true}).now}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tx, err := DecodeTransaction(data)
 		if err != nil {
 			return
+		}
+		for _, base := range bases {
+			applyAnything(t, base, tx)
 		}
 		again, err := tx.Encode()
 		if err != nil {

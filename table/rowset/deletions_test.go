@@ -472,5 +472,9 @@ func FuzzDecodeDeletions(f *testing.F) {
 		if live != d.Live() {
 			t.Fatalf("%d of %d live rows", live, d.Live())
 		}
+		again, err := DecodeDeletions(d.EncodeBitmap(), true, d.Rows())
+		if err != nil || !same(d, again) {
+			t.Fatalf("encoded anew: %v, %v", again, err)
+		}
 	})
 }

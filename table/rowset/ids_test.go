@@ -281,6 +281,11 @@ func FuzzDecodeRowIDs(f *testing.F) {
 		if err == nil && v.Len() != uint64(rows) {
 			t.Fatalf("%d versions for %d rows", v.Len(), rows)
 		}
+		if err == nil {
+			if _, err := DecodeVersions(v.Encode(), uint64(rows)); err != nil {
+				t.Fatalf("versions encoded anew: %v", err)
+			}
+		}
 		ids, err := DecodeRowIDs(data, uint64(rows))
 		if err != nil {
 			if fault.KindOf(err) != fault.Corrupt {
@@ -293,6 +298,13 @@ func FuzzDecodeRowIDs(f *testing.F) {
 			if ids.At(uint64(i)) != id {
 				t.Fatalf("At(%d) = %d, AppendRange says %d", i, ids.At(uint64(i)), id)
 			}
+		}
+		if ids.Len() > 1<<20 {
+			return
+		}
+		again, err := DecodeRowIDs(ids.Encode(), ids.Len())
+		if err != nil || !slices.Equal(again.AppendRange(nil, 0, ids.Len()), ids.AppendRange(nil, 0, ids.Len())) {
+			t.Fatalf("encoded anew: %v", err)
 		}
 	})
 }
