@@ -38,7 +38,7 @@ func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transact
 		return nil, err
 	}
 	defer leave()
-	c := &committer{table: t, root: root, branch: branch, tx: tx, options: o, judged: tx.ReadVersion}
+	c := &committer{table: t, root: root, branch: branch, tx: tx, trial: manifest.NewTrial(tx), options: o, judged: tx.ReadVersion}
 	for attempt := 0; ; attempt++ {
 		snapshot, err := c.attempt(ctx)
 		if err == nil || !errors.Is(err, errLost) {
@@ -82,6 +82,7 @@ type committer struct {
 	branch  string
 	tx      *manifest.Transaction
 	options CommitOptions
+	trial   *manifest.Trial
 	judged  uint64 // the newest version that the change was judged against
 	stored  string // name of the transaction file that was written
 }
@@ -174,7 +175,7 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 		if theirs.UUID == c.tx.UUID { // an attempt whose outcome was unknown came through after all
 			return publishedError{version}
 		}
-		v := manifest.Judge(c.tx, theirs)
+		v := c.trial.Hear(theirs)
 		if v.Decision == manifest.Rebase && len(v.Rows) == 0 {
 			continue
 		}
@@ -186,7 +187,7 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 			return err
 		}
 		c.forget(ctx)
-		c.tx, c.judged = tx, newest.Version()
+		c.tx, c.trial, c.judged = tx, manifest.NewTrial(tx), newest.Version()
 		return nil
 	}
 	c.judged = max(c.judged, newest.Version())

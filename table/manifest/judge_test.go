@@ -182,3 +182,33 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 }
+
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	a, b := field(0, "a", "int64"), field(1, "b", "string")
+	append01 := &Transaction{Op: &Append{[]Fragment{rows(1, lance("x", 0, 1, Tombstone))}}}
+	dropB := &Transaction{Op: &Project{tree(t, a), true}}
+	addC := &Transaction{Op: &Merge{Schema: tree(t, a, field(1, "c", "int8")), PreservesNullability: true}}
+	rename := &Transaction{Op: &Project{tree(t, a, field(1, "renamed", "string")), true}}
+	for name, test := range map[string]struct {
+		ours   *Transaction
+		theirs []*Transaction
+		want   Decision
+	}{
+		"a column renamed":                         {append01, []*Transaction{rename, rename}, Rebase},
+		"a column dropped":                         {append01, []*Transaction{rename, dropB, dropB}, Rebase},
+		"an id used again":                         {append01, []*Transaction{dropB, addC}, Retry},
+		"an id used again, by an update":           {&Transaction{Op: &Update{New: []Fragment{rows(1, lance("x", 1))}}}, []*Transaction{dropB, rename}, Retry},
+		"an id used again that ours does not have": {&Transaction{Op: &Append{[]Fragment{rows(1, lance("x", 0))}}}, []*Transaction{dropB, addC}, Rebase},
+		"what Judge says comes first":              {&Transaction{Op: &Merge{Schema: tree(t, a, b)}}, []*Transaction{dropB}, Incompatible},
+	} {
+		trial := NewTrial(test.ours)
+		v := Verdict{}
+		for _, theirs := range test.theirs {
+			v = trial.Hear(theirs)
+		}
+		if v.Decision != test.want || (v.Reason == "") != (v.Decision == Rebase) {
+			t.Errorf("%s: %v, %s", name, v.Decision, v.Reason)
+		}
+	}
+}

@@ -682,3 +682,196 @@ func every(n uint64) func(yield func(uint64) bool) {
 		}
 	}
 }
+
+// TestReferenceSchema has the reference read a schema that went through our
+// records and messages: all types, metadata and table keys.
+func TestReferenceSchema(t *testing.T) {
+	t.Parallel()
+	r := newReferee(t)
+	r.Run(nil, `
+key = {"lance-schema:unenforced-primary-key": "true", "lance-schema:unenforced-primary-key:position": "1", "x": "y"}
+fields = [pa.field("id", pa.int64(), False, metadata=key), pa.field("ck", pa.int64(), metadata={"lance-schema:unenforced-clustering-key:position": "1"}),
+  pa.field("st", pa.struct([pa.field("a", pa.int8(), False), pa.field("l", pa.large_list(pa.field("it", pa.struct([pa.field("b", pa.large_string())]))))])),
+  pa.field("d", pa.dictionary(pa.int16(), pa.string())), pa.field("n", pa.null()), pa.field("f", pa.list_(pa.list_(pa.float16(), 2), 3)),
+  pa.field("m", pa.map_(pa.string(), pa.int32())), pa.field("ts", pa.timestamp("us", "+08:00")), pa.field("dec", pa.decimal256(50, -3)),
+  pa.field("blob", lance.blob_field("blob").type, metadata={"note": "v"}), pa.field("j", pa.json_()), pa.field("b", pa.binary(7)), pa.field("u", pa.duration("ns"))]
+full = pa.schema(fields, metadata={"k": "v", "empty": ""})
+ds = lance.write_dataset([], "source", schema=full)
+`)
+	source := r.table("source").at(0)
+	r.table("ours").commit(&manifest.Overwrite{Schema: source.Schema}, manifest.ApplyOptions{Format: "2.2"})
+	r.table("ours").commit(&manifest.UpdateConfig{FieldMetadata: map[schema.FieldID]manifest.UpdateMap{1: {Entries: []manifest.UpdateEntry{manifest.Set("more", "m")}}}}, manifest.ApplyOptions{})
+	var differences []string
+	r.Run(&differences, `
+ours = lance.dataset("ours")
+a, b = ds.schema, ours.schema
+out = [] if a.metadata == b.metadata else [str((a.metadata, b.metadata))]
+for x in a:
+    y = b.field(x.name)
+    want = dict(x.metadata or {})
+    if x.name == "ck":
+        want[b"more"] = b"m"
+    if x.type != y.type or x.nullable != y.nullable or want != dict(y.metadata or {}):
+        out.append(str((x, x.metadata, y, y.metadata)))
+out + ([] if ds.lance_schema.fields()[0].is_unenforced_primary_key() == ours.lance_schema.fields()[0].is_unenforced_primary_key() else ["key"])
+`)
+	if len(differences) > 0 {
+		t.Errorf("the reference sees %s", strings.Join(differences, "\n"))
+	}
+	var refused string
+	r.Run(&refused, `
+try:
+    ours.update_field_metadata({"ck": {"lance-schema:unenforced-primary-key": "true"}}) if hasattr(ours, "update_field_metadata") else ours.replace_field_metadata("ck", {"lance-schema:unenforced-primary-key": "true"})
+    text = ""
+except Exception as e:
+    text = str(e)
+text`)
+	if !strings.Contains(refused, "primary key") {
+		t.Errorf("the reference changes the key that we carried: %q", refused)
+	}
+}
+
+// TestReferenceSpilledLineage extends a table that keeps row ids and versions
+// in hidden columns.
+func TestReferenceSpilledLineage(t *testing.T) {
+	t.Parallel()
+	r := newReferee(t)
+	r.Run(nil, `
+ds = lance.write_dataset(pa.table({"id": list(range(400)), "s": ["a"] * 400}), "t", max_rows_per_file=100, enable_stable_row_ids=True)
+ds.update_config({"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "1", "lance.row_ids.range_segments": "false"})
+ds.update({"s": "'u'"}, where="id % 3 = 0")
+ds.optimize.compact_files()
+`)
+	w := r.table("t")
+	m := w.at(0)
+	if !m.ReaderFlags.Has(manifest.FlagLineageColumns) || !m.Fragments[0].RowIDsInColumn {
+		t.Fatalf("the reference spilled nothing: flags %d", m.ReaderFlags)
+	}
+	const lineage = `ds.to_table(columns=["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]).sort_by("id").to_pylist()`
+	r.Run(nil, `ds = lance.dataset("t"); before = `+lineage)
+	m = w.commit(&manifest.Append{Fragments: r.stage(`stage(pa.table({"id": [900, 901], "s": ["n", "n"]}), "t")`)}, manifest.ApplyOptions{})
+	if !m.ReaderFlags.Has(manifest.FlagLineageColumns) || !m.WriterFlags.Has(manifest.FlagLineageColumns) {
+		t.Errorf("flags %d %d", m.ReaderFlags, m.WriterFlags)
+	}
+	w.commit(&manifest.Delete{Updated: []manifest.Fragment{w.deleteRows(m, m.Fragments[0].ID, false, 0)}}, manifest.ApplyOptions{})
+	var got []any
+	r.Run(&got, `
+ds = lance.dataset("t")
+ds.validate()
+after = `+lineage+`
+[len(after), [row for row in after if row["id"] < 900 and row not in before], sum(row["_rowid"] for row in after if row["id"] >= 900)]`)
+	if fmt.Sprint(got) != "[401 [] 801]" {
+		t.Errorf("%v", got)
+	}
+	r.Run(&got, `ds.update({"s": "'z'"}, where="id = 901"); ds.optimize.compact_files(); ds.validate(); [ds.count_rows(), ds.count_rows("s = 'z'")]`)
+	if fmt.Sprint(got) != "[401 1]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestReferenceClones opens clones and branches whose first manifests we made.
+func TestReferenceClones(t *testing.T) {
+	t.Parallel()
+	r := newReferee(t)
+	r.Run(nil, `
+ds = lance.write_dataset(pa.table({"id": list(range(6)), "s": ["a"] * 6}), "t", max_rows_per_file=3)
+ds.create_scalar_index("id", "BTREE")
+ds.delete("id = 1")
+`)
+	source := r.table("t").at(0)
+	w := r.table("clone")
+	op := &manifest.Clone{Shallow: true, RefVersion: source.Version, RefPath: filepath.Join(r.dir, "t")}
+	m := w.commit(op, manifest.ApplyOptions{Source: source})
+	if m.Version != source.Version {
+		t.Errorf("version %d", m.Version)
+	}
+	r.expect("clone", 0, 2, 3, 4, 5)
+	var got []any
+	r.Run(&got, `
+ds = lance.write_dataset(pa.table({"id": [7], "s": ["b"]}), "clone", mode="append")
+ds.delete("id = 0")
+found = [ds.count_rows("id = %d" % i) for i in (0, 2, 7)]
+# No compaction: the reference looks for the index that it rewrites in the base, in clones of its own too.
+ds.optimize.optimize_indices()
+ds.validate()
+found + [ds.count_rows("id = %d" % i) for i in (0, 2, 7)]`)
+	if fmt.Sprint(got) != "[0 1 1 0 1 1]" {
+		t.Errorf("through the index of the source: %v", got)
+	}
+	r.expect("clone", 2, 3, 4, 5, 7)
+	r.expect("t", 0, 2, 3, 4, 5)
+
+	branch := r.table("t/tree/side")
+	op.BranchName = "side"
+	branch.commit(op, manifest.ApplyOptions{Source: source})
+	file := fmt.Sprintf(`{"parentBranch":null,"identifier":{"version_mapping":[[%d,%q]]},"parentVersion":%d,"createAt":1700000000,"manifestSize":1000,"metadata":{}}`,
+		source.Version, strings.ReplaceAll(uuid.NewString(), "-", ""), source.Version)
+	r.table("t").write("_refs/branches/side.json", []byte(file))
+	r.Run(&got, `
+side = lance.dataset("t").checkout_version(("side", None))
+lance.write_dataset(pa.table({"id": [8], "s": ["b"]}), side, mode="append")
+side = lance.dataset("t").checkout_version(("side", None))
+side.validate()
+sorted(side.to_table()["id"].to_pylist())`)
+	if fmt.Sprint(got) != "[0 2 3 4 5 8]" {
+		t.Errorf("the branch has the rows %v", got)
+	}
+	r.expect("t", 0, 2, 3, 4, 5)
+}
+
+// TestReferenceBlobs appends blob values to a table with the managed opt-in and
+// to one of the old generation.
+func TestReferenceBlobs(t *testing.T) {
+	t.Parallel()
+	r := newReferee(t)
+	r.Run(nil, `
+def blobs(start, n):
+    return pa.table({"id": list(range(start, start + n)), "b": lance.blob_array([bytes([i]) * 10 for i in range(start, start + n)])})
+def read(uri):
+    ds = lance.dataset(uri)
+    ds.validate()
+    t = ds.to_table(columns=["id"])
+    return [[i, f.readall().hex() if f is not None else None] for i, f in zip(t["id"].to_pylist(), ds.take_blobs("b", indices=list(range(len(t)))))]
+lance.write_dataset(blobs(0, 2), "v2")
+old = pa.schema([pa.field("id", pa.int64()), pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
+legacy = lambda start, n: pa.table({"id": list(range(start, start + n)), "b": pa.array([bytes([i]) * 10 for i in range(start, start + n)], pa.large_binary())}, schema=old)
+lance.write_dataset(legacy(0, 2), "v21", data_storage_version="2.1")
+`)
+	w := r.table("v2")
+	w.commit(&manifest.Append{Fragments: r.stage(`stage(blobs(2, 2), "v2")`)}, manifest.ApplyOptions{})
+	w.commit(&manifest.UpdateConfig{SchemaMetadata: &manifest.UpdateMap{Entries: []manifest.UpdateEntry{manifest.Set(schema.KeyManaged, "true")}}}, manifest.ApplyOptions{})
+	var got []any
+	r.Run(&got, `read("v2")`)
+	const all = "[[0 00000000000000000000] [1 01010101010101010101] [2 02020202020202020202] [3 03030303030303030303]]"
+	if fmt.Sprint(got) != all {
+		t.Errorf("%v", got)
+	}
+	r.Run(&got, `lance.dataset("v2").optimize.compact_files(); read("v2")`)
+	if fmt.Sprint(got) != all {
+		t.Errorf("after the compaction of the opted-in table: %v", got)
+	}
+
+	old := r.table("v21")
+	m := old.commit(&manifest.Append{Fragments: r.stage(`stage(legacy(2, 1), "v21", data_storage_version="2.1")`)}, manifest.ApplyOptions{})
+	if m.Schema.ByID(1).Blob != schema.LegacyBlob || m.ReaderFlags != 0 {
+		t.Errorf("flags %d, %+v", m.ReaderFlags, m.Schema.ByID(1))
+	}
+	t.Run("LEG-5 a file of format 2.2 switches the column", func(t *testing.T) {
+		newer := r.stage(`stage(blobs(3, 1), "other", data_storage_version="2.2")`)
+		if err := os.Rename(filepath.Join(r.dir, "other", "data", newer[0].Files[0].Path), filepath.Join(r.dir, "v21", "data", newer[0].Files[0].Path)); err != nil {
+			t.Fatal(err)
+		}
+		m := old.commit(&manifest.Append{Fragments: newer}, manifest.ApplyOptions{})
+		if m.Schema.ByID(1).Blob != schema.BlobV2 || m.ReaderFlags != manifest.FlagMixedVersions {
+			t.Errorf("flags %d, %+v", m.ReaderFlags, m.Schema.ByID(1))
+		}
+		r.Run(&got, `read("v21")`)
+		if fmt.Sprint(got) != all {
+			t.Errorf("%v", got)
+		}
+		r.Run(&got, `lance.write_dataset(legacy(4, 1), "v21", mode="append"); lance.dataset("v21").delete("id = 4"); read("v21")`)
+		if fmt.Sprint(got) != all {
+			t.Errorf("%v", got)
+		}
+	})
+}
