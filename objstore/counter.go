@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/flightblob/flightblob/internal/fault"
 )
 
 // CounterOptions bounds what a Counter remembers. Zero values give the
@@ -40,7 +42,7 @@ type Count struct {
 	Lists       int64 // listings begun
 	Creates     int64 // objects streamed or copied inside the store, once they are there
 	Puts        int64 // whole objects put, failed ones included
-	Deletes     int64 // objects deleted, absent ones included
+	Deletes     int64 // objects deleted, absent ones included, and folders removed
 	Written     int64 // bytes that streams and puts took
 }
 
@@ -274,6 +276,27 @@ func (c *countedStore) CopyObject(ctx context.Context, from, to string) error {
 		c.counter.note(c.root, to, Count{Creates: 1}, Range{})
 	}
 	return err
+}
+
+// RemoveFolder counts one deletion where the store below makes one.
+func (c *countedStore) RemoveFolder(ctx context.Context, dir string) error {
+	err := removeFolder(ctx, c.store, dir)
+	if fault.KindOf(err) != fault.Unsupported || err == nil {
+		c.counter.note(c.root, dir, Count{Deletes: 1}, Range{})
+	}
+	return err
+}
+
+// Walk counts one listing where the store below makes one.
+func (c *countedStore) Walk(ctx context.Context, dir string) iter.Seq2[Entry, error] {
+	w, ok := c.store.(Walker)
+	if !ok {
+		return walkLists(ctx, c, dir)
+	}
+	return func(yield func(Entry, error) bool) {
+		c.counter.note(c.root, dir, Count{Lists: 1}, Range{})
+		w.Walk(ctx, dir)(yield)
+	}
 }
 
 // countedWriter counts what the writer below takes.

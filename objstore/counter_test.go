@@ -124,3 +124,65 @@ func TestCounterSeesNoRefusals(t *testing.T) {
 		t.Error("no counter, but a wrapper")
 	}
 }
+
+func TestCounterWrites(t *testing.T) {
+	t.Parallel()
+	dir := realTempDir(t)
+	writeFile(t, filepath.Join(dir, "t/x"), make([]byte, 100))
+	for name, at := range map[string]objstore.Location{
+		"local":  {Store: objstore.NewLocal(objstore.LocalOptions{}), Path: dir},
+		"memory": {Store: objstore.NewMem("m"), Path: "d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := objstore.NewCounter(objstore.CounterOptions{})
+			at := objstore.Guard(objstore.Location{Store: objstore.Counted(at.Store, c), Path: at.Path}, objstore.NewAccess(at.String()))
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(at.Join("p").Put(t.Context(), make([]byte, 5)))
+			must(at.Join("q").PutIfAbsent(t.Context(), make([]byte, 7)))
+			if err := at.Join("q").PutIfAbsent(t.Context(), make([]byte, 11)); err == nil {
+				t.Error("put over an object")
+			}
+			for _, end := range []func(objstore.Writer){
+				func(w objstore.Writer) { must(w.Commit(t.Context())); w.Abort() },
+				func(w objstore.Writer) { w.Abort(); w.Abort() },
+			} {
+				w, err := at.Join("w").Create(t.Context())
+				must(err)
+				for range 2 {
+					_, err = w.Write(make([]byte, 10))
+					must(err)
+				}
+				end(w)
+			}
+			must(objstore.Copy(t.Context(), at.Join("p"), at.Join("copy")))
+			must(at.Join("p").Delete(t.Context()))
+			must(at.Join("absent").Delete(t.Context()))
+			for _, err := range objstore.Walk(t.Context(), at) {
+				must(err)
+			}
+			got := c.Total()
+			got.Lists, got.Sizes = 0, 0
+			want := objstore.Count{Creates: 2, Puts: 3, Deletes: 2, Written: 52}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("counts (-want +got)\n%s", diff)
+			}
+			if got.Changes() != 7 || got.Requests() != 7 {
+				t.Errorf("%d changes, %d requests", got.Changes(), got.Requests())
+			}
+			// What is refused asks the store for nothing.
+			c.Reset()
+			out := objstore.Location{Store: at.Store, Path: at.Path + "-outside/x"}
+			for _, err := range []error{out.Put(t.Context(), nil), out.PutIfAbsent(t.Context(), nil), objstore.RemoveFolder(t.Context(), out), objstore.Copy(t.Context(), at.Join("q"), out)} {
+				if err == nil {
+					t.Error("a write outside succeeds")
+				}
+			}
+		})
+	}
+}

@@ -122,6 +122,10 @@ func (g *guardedLocal) CopyObject(ctx context.Context, from, to string) error {
 	return g.local.copyObject(ctx, from, to, g.access)
 }
 
+func (g *guardedLocal) RemoveFolder(ctx context.Context, dir string) error {
+	return g.local.removeFolder(ctx, dir, g.access)
+}
+
 func (g *guardedLocal) URI(path string) string { return g.local.URI(path) }
 
 // guarded checks the URI of each path before it calls the store.
@@ -215,6 +219,29 @@ func (g *guarded) CopyObject(ctx context.Context, from, to string) error {
 		return err
 	}
 	return copyObject(ctx, g.store, from, to)
+}
+
+func (g *guarded) RemoveFolder(ctx context.Context, dir string) error {
+	if err := g.check(dir); err != nil {
+		return err
+	}
+	return removeFolder(ctx, g.store, dir)
+}
+
+// Walk yields what the store below yields: all of it lies below the folder that
+// was checked.
+func (g *guarded) Walk(ctx context.Context, dir string) iter.Seq2[Entry, error] {
+	w, ok := g.store.(Walker)
+	if !ok {
+		return walkLists(ctx, g, dir)
+	}
+	return func(yield func(Entry, error) bool) {
+		if err := g.check(dir); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		w.Walk(ctx, dir)(yield)
+	}
 }
 
 func (g *guarded) URI(path string) string { return g.store.URI(path) }

@@ -296,7 +296,7 @@ func childEntry(dirfd int, dir, name string, a *Access) (Entry, bool, error) {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		e.Dir = true
-		return e, holdsSomething(dirfd, name), nil
+		return e, holdsSomething(dirfd, name, joinPath(dir, name), 0), nil
 	case unix.S_IFREG:
 		e.Size = st.Size
 		return e, true, nil
@@ -305,17 +305,41 @@ func childEntry(dirfd int, dir, name string, a *Access) (Entry, bool, error) {
 	}
 }
 
-// holdsSomething tells a folder with a child from an empty one. A folder that
-// cannot be read is shown, so that opening it reports why.
-func holdsSomething(dirfd int, name string) bool {
+// deepest bounds how far down holdsSomething looks.
+const deepest = 64
+
+// holdsSomething tells a folder with an object below it from one that holds
+// empty folders at most. A folder that cannot be read is shown, so that opening
+// it reports why.
+func holdsSomething(dirfd int, name, path string, depth int) bool {
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return true
+		return !errors.Is(err, unix.ENOENT) // else removed meanwhile
 	}
-	f := os.NewFile(uintptr(fd), name)
+	f := os.NewFile(uintptr(fd), path) // the path is for file systems that do not tell folders by name
 	defer f.Close()
-	_, err = f.Readdirnames(1)
-	return !errors.Is(err, io.EOF)
+	var folders []string
+	for {
+		entries, err := f.ReadDir(64)
+		for _, e := range entries {
+			if !e.IsDir() {
+				return true
+			}
+			folders = append(folders, e.Name())
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return true
+		}
+	}
+	for _, below := range folders {
+		if depth == deepest || holdsSomething(fd, below, joinPath(path, below), depth+1) {
+			return true
+		}
+	}
+	return false
 }
 
 // acquire gives an open, checked, regular file that the caller releases.

@@ -548,3 +548,120 @@ func link(t *testing.T, to, at string) {
 		t.Fatal(err)
 	}
 }
+
+func TestLocalRemoveFolder(t *testing.T) {
+	t.Parallel()
+	build := func(t *testing.T) string {
+		t.Helper()
+		dir := tempDir(t)
+		for _, d := range []string{"t/a/b", "t/empty/er", "out"} {
+			if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, f := range []string{"t/x", "t/a/b/y", "t/a/z", "out/keep", "beside"} {
+			write(t, filepath.Join(dir, f), f)
+		}
+		link(t, filepath.Join(dir, "out"), filepath.Join(dir, "t/a/link"))
+		link(t, filepath.Join(dir, "out/keep"), filepath.Join(dir, "t/link"))
+		return dir
+	}
+	rest := map[string]string{"out/keep": "out/keep", "beside": "beside"}
+	t.Run("all of it, and no link is followed", func(t *testing.T) {
+		t.Parallel()
+		dir := build(t)
+		l := NewLocal(LocalOptions{})
+		for _, name := range []string{"t", "t", "absent", "no/folder", "beside", "beside/below"} {
+			if err := l.RemoveFolder(t.Context(), filepath.Join(dir, name)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if diff := cmp.Diff(rest, contents(t, dir)); diff != "" {
+			t.Errorf("files (-want +got)\n%s", diff)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 2 {
+			t.Errorf("%v is there, %v", entries, err)
+		}
+	})
+	t.Run("a link itself", func(t *testing.T) {
+		t.Parallel()
+		dir := build(t)
+		link(t, filepath.Join(dir, "t"), filepath.Join(dir, "alias"))
+		want := contents(t, dir)
+		if err := NewLocal(LocalOptions{}).RemoveFolder(t.Context(), filepath.Join(dir, "alias")); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, contents(t, dir)); diff != "" {
+			t.Errorf("files (-want +got)\n%s", diff)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "alias")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the link: %v", err)
+		}
+	})
+	t.Run("whole or gone", func(t *testing.T) {
+		t.Parallel()
+		for n := 1; ; n++ {
+			dir := build(t)
+			before := contents(t, dir)
+			l := NewLocal(LocalOptions{})
+			count := 0
+			l.step = func(string) error {
+				if count++; count == n {
+					return unix.EIO
+				}
+				return nil
+			}
+			err := l.RemoveFolder(t.Context(), filepath.Join(dir, "t"))
+			got := contents(t, dir)
+			if count < n {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "t")) {
+				t.Errorf("step %d: %v", n, err)
+			}
+			if n == 1 {
+				if diff := cmp.Diff(before, got); diff != "" {
+					t.Errorf("step %d (-want +got)\n%s", n, diff)
+				}
+				continue
+			}
+			for name := range got {
+				if strings.HasPrefix(name, "t/") || !strings.HasPrefix(name, TempPrefix) && rest[name] == "" {
+					t.Errorf("step %d: %s is there", n, name)
+				}
+			}
+		}
+	})
+	t.Run("guarded", func(t *testing.T) {
+		t.Parallel()
+		dir := build(t)
+		before := contents(t, dir)
+		a := NewAccess(filepath.Join(dir, "t"), filepath.Join(dir, "out"))
+		g := Guard(Location{Store: NewLocal(LocalOptions{})}, a)
+		// The folder's name is in one that may not be changed.
+		for name, kind := range map[string]fault.Kind{"t": fault.Unsupported, "beside": fault.Denied, "": fault.Denied, "absent": fault.Denied, "t/a/link/x": fault.NotFound} {
+			err := RemoveFolder(t.Context(), Location{Store: g.Store, Path: filepath.Join(dir, name)})
+			if kind == fault.NotFound {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			} else if fault.KindOf(err) != kind || err == nil {
+				t.Errorf("%s: %v, want %s", name, err, kind)
+			}
+		}
+		if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+			t.Errorf("files (-want +got)\n%s", diff)
+		}
+		if err := RemoveFolder(t.Context(), Location{Store: g.Store, Path: filepath.Join(dir, "t/a/")}); err != nil {
+			t.Error(err)
+		}
+		want := map[string]string{"t/x": "t/x", "out/keep": "out/keep", "beside": "beside"}
+		if diff := cmp.Diff(want, contents(t, dir)); diff != "" {
+			t.Errorf("files (-want +got)\n%s", diff)
+		}
+	})
+}

@@ -118,7 +118,7 @@ type storeCollector struct {
 
 var (
 	descRequests = prometheus.NewDesc("flightblob_store_requests_total", "Requests to object stores and files.", []string{"kind"}, nil)
-	descBytes    = prometheus.NewDesc("flightblob_store_bytes_total", "Bytes read from object stores and files.", []string{"kind"}, nil)
+	descBytes    = prometheus.NewDesc("flightblob_store_bytes_total", "Bytes read from and written to object stores and files.", []string{"kind"}, nil)
 	descBudget   = prometheus.NewDesc("flightblob_budget_bytes", "Payload budget of all streams.", []string{"state"}, nil)
 	descWaiting  = prometheus.NewDesc("flightblob_budget_waiting", "Batches that wait for the budget.", nil, nil)
 )
@@ -142,8 +142,12 @@ func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
 	count(descRequests, total.Maps, "map")
 	count(descRequests, total.Sizes, "size")
 	count(descRequests, total.Lists, "list")
+	count(descRequests, total.Creates, "create")
+	count(descRequests, total.Puts, "put")
+	count(descRequests, total.Deletes, "delete")
 	count(descBytes, total.Bytes, "read")
 	count(descBytes, total.MappedBytes, "mapped")
+	count(descBytes, total.Written, "written")
 
 	gauge := func(v int64, state string) {
 		out <- prometheus.MustNewConstMetric(descBudget, prometheus.GaugeValue, float64(v), state)

@@ -157,6 +157,15 @@ func (s *Store) attributes(ctx context.Context, path string) (a *blob.Attributes
 // List implements objstore.Store. It asks page by page, so stopping early
 // saves requests.
 func (s *Store) List(ctx context.Context, dir string) iter.Seq2[objstore.Entry, error] {
+	return s.list(ctx, dir, "/")
+}
+
+// Walk implements objstore.Walker.
+func (s *Store) Walk(ctx context.Context, dir string) iter.Seq2[objstore.Entry, error] {
+	return s.list(ctx, dir, "")
+}
+
+func (s *Store) list(ctx context.Context, dir, delimiter string) iter.Seq2[objstore.Entry, error] {
 	return func(yield func(objstore.Entry, error) bool) {
 		prefix := strings.TrimSuffix(dir, "/")
 		if prefix != "" {
@@ -166,7 +175,7 @@ func (s *Store) List(ctx context.Context, dir string) iter.Seq2[objstore.Entry, 
 			}
 			prefix += "/"
 		}
-		children := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: "/"})
+		children := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter})
 		for {
 			if ctx.Err() != nil {
 				yield(objstore.Entry{}, s.failure(ctx, "list", dir, ctx.Err()))
@@ -180,10 +189,11 @@ func (s *Store) List(ctx context.Context, dir string) iter.Seq2[objstore.Entry, 
 				yield(objstore.Entry{}, s.failure(ctx, "list", dir, err))
 				return
 			}
-			name := strings.TrimSuffix(strings.TrimPrefix(o.Key, prefix), "/")
-			if name == "" { // a marker object that stands for the folder itself
-				continue
+			name := strings.TrimPrefix(o.Key, prefix)
+			if !o.IsDir && (name == "" || strings.HasSuffix(name, "/")) {
+				continue // a marker object that stands for a folder
 			}
+			name = strings.TrimSuffix(name, "/")
 			e := objstore.Entry{Name: name, Dir: o.IsDir}
 			if !o.IsDir {
 				e.Size, e.Modified = o.Size, o.ModTime

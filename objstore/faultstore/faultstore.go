@@ -77,6 +77,7 @@ const (
 	Put         = "put"
 	Delete      = "delete"
 	Copy        = "copy"
+	Remove      = "remove folder"
 )
 
 // Changes reports that a call may change the store: a selection for Plan.Count.
@@ -96,8 +97,9 @@ type Store struct {
 }
 
 var (
-	_ objstore.WholeReader = (*Store)(nil)
-	_ objstore.Copier      = (*Store)(nil)
+	_ objstore.WholeReader   = (*Store)(nil)
+	_ objstore.Copier        = (*Store)(nil)
+	_ objstore.FolderRemover = (*Store)(nil)
 )
 
 // New puts a plan around a store.
@@ -251,6 +253,16 @@ func (s *Store) CopyObject(ctx context.Context, from, to string) error {
 		return fault.New(fault.Unsupported, "faultstore: the store below does not copy")
 	}
 	return s.do(Copy, to, func() error { return c.CopyObject(ctx, from, to) })
+}
+
+// RemoveFolder implements objstore.FolderRemover. One that the store below
+// cannot remove has no number.
+func (s *Store) RemoveFolder(ctx context.Context, dir string) error {
+	r, ok := s.inner.(objstore.FolderRemover)
+	if !ok {
+		return fault.New(fault.Unsupported, "faultstore: the store below removes no folders")
+	}
+	return s.do(Remove, dir, func() error { return r.RemoveFolder(ctx, dir) })
 }
 
 // URI implements objstore.Store.

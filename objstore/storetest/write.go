@@ -32,6 +32,7 @@ var writes = []struct {
 	{"copy", testCopy},
 	{"copy ranges", testCopyRange},
 	{"folders are no objects", testFolderNames},
+	{"random operations", testRandom},
 	{"literal names written", testNamesWritten},
 	{"cancelled writes", testCancelledWrites},
 }
