@@ -25,7 +25,7 @@ func (s *Server) newSender(stream grpc.ServerStream, sch *arrow.Schema, t *Ticke
 	if set.bi {
 		sch = biSchema(sch)
 	}
-	opts.Limit = set.limit
+	opts.Limit, opts.Compression = set.limit, set.compression
 	out, err := wire.NewWriter(stream, sch, opts)
 	if err != nil {
 		return nil, err

@@ -22,12 +22,14 @@ const (
 	optionBatchBytes = "batch_bytes"
 	optionMaxMessage = "max_message_bytes"
 	optionProfile    = "profile"
+	optionCompress   = "compression"
 )
 
 var optionNames = map[string]string{
 	optionCatalog: optionCatalog, optionSchema: optionSchema, optionBlobs: optionBlobs, optionBatchBytes: optionBatchBytes,
-	optionMaxMessage: optionMaxMessage, optionProfile: optionProfile,
-	headerBlobs: optionBlobs, headerBatchBytes: optionBatchBytes, headerMaxMessage: optionMaxMessage, headerProfile: optionProfile,
+	optionMaxMessage: optionMaxMessage, optionProfile: optionProfile, optionCompress: optionCompress,
+	headerCatalog: optionCatalog, headerSchema: optionSchema, headerBlobs: optionBlobs, headerBatchBytes: optionBatchBytes,
+	headerMaxMessage: optionMaxMessage, headerProfile: optionProfile, headerCompress: optionCompress,
 }
 
 // sessionOption is an option's value, and the name and form it was given in.
@@ -105,6 +107,9 @@ func (s *Server) checkOption(ctx context.Context, in *session, name string, v *f
 	case optionProfile:
 		_, err := parseProfile("", text)
 		ok = err == nil
+	case optionCompress:
+		_, err := parseCompression("", text)
+		ok = err == nil && text != ""
 	case optionBatchBytes, optionMaxMessage:
 		n, err := strconv.ParseInt(text, 10, 64)
 		ok = err == nil && n >= 0

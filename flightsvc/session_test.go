@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -83,12 +84,14 @@ func TestSessionOptions(t *testing.T) {
 	}
 	bad := setOptions(ctx, t, h.client, map[string]any{
 		"catalog": "B", "schema": "MAIN", "blobs": "descriptor", "flightblob-batch-bytes": int64(70000), "max_message_bytes": "5000000", "profile": "bi",
+		"compression": "LZ4",
 	})
 	if len(bad) > 0 {
 		t.Errorf("refused %v", bad)
 	}
 	want := map[string]any{
 		"catalog": "b", "schema": "main", "blobs": "descriptor", "flightblob-batch-bytes": int64(70000), "max_message_bytes": "5000000", "profile": "bi",
+		"compression": "LZ4",
 	}
 	if diff := cmp.Diff(want, getOptions(ctx, t, h.client)); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -103,11 +106,11 @@ func TestSessionOptions(t *testing.T) {
 	t.Run("what is wrong with them", func(t *testing.T) {
 		bad := setOptions(ctx, t, h.client, map[string]any{
 			"catalog": "c", "schema": "nowhere", "blobs": "pictures", "batch_bytes": "many", "max_message_bytes": int64(-1), "profile": "x",
-			"color": "red", "flightblob-blobs": []string{"bytes"},
+			"compression": "gzip", "color": "red", "flightblob-blobs": []string{"bytes"},
 		})
 		want := map[string]string{
 			"catalog": "INVALID_VALUE", "schema": "INVALID_VALUE", "blobs": "INVALID_VALUE", "batch_bytes": "INVALID_VALUE",
-			"max_message_bytes": "INVALID_VALUE", "profile": "INVALID_VALUE", "color": "INVALID_NAME", "flightblob-blobs": "INVALID_VALUE",
+			"max_message_bytes": "INVALID_VALUE", "profile": "INVALID_VALUE", "compression": "INVALID_VALUE", "color": "INVALID_NAME", "flightblob-blobs": "INVALID_VALUE",
 		}
 		if diff := cmp.Diff(want, bad); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
@@ -141,7 +144,7 @@ func TestSessionOptions(t *testing.T) {
 		}
 	})
 	t.Run("back to defaults", func(t *testing.T) {
-		setOptions(ctx, t, h.client, map[string]any{"catalog": nil, "blobs": nil, "batch_bytes": nil, "profile": nil, "max_message_bytes": nil})
+		setOptions(ctx, t, h.client, map[string]any{"catalog": nil, "blobs": nil, "batch_bytes": nil, "profile": nil, "max_message_bytes": nil, "compression": nil})
 		if diff := cmp.Diff(map[string]any{"catalog": "a", "schema": "main"}, getOptions(ctx, t, h.client)); diff != "" {
 			t.Errorf("options (-want +got):\n%s", diff)
 		}
@@ -375,4 +378,51 @@ func TestNamespace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Batches are compressed for those who ask, by header before session.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	h, _ := serveSQL(t, plain, t.TempDir())
+	// size reads 2000 numbers and gives the length of the bodies.
+	size := func(ctx context.Context, c flight.Client) (n int) {
+		t.Helper()
+		info, err := (&flightsql.Client{Client: c}).Execute(ctx, "rows 2000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := c.DoGet(ctx, info.Endpoint[0].Ticket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return n
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(m.DataBody)
+		}
+	}
+	whole := size(t.Context(), h.client)
+	if whole < 16000 {
+		t.Fatalf("%d bytes", whole)
+	}
+	inSession := h.dial(t)
+	setOptions(t.Context(), t, inSession, map[string]any{"compression": "zstd"})
+	for name, n := range map[string]int{
+		"zstd by header":  size(metadata.AppendToOutgoingContext(t.Context(), headerCompress, "zstd"), h.client),
+		"zstd by session": size(t.Context(), inSession),
+	} {
+		if n >= whole {
+			t.Errorf("%s: %d bytes, %d without", name, n, whole)
+		}
+	}
+	if n := size(metadata.AppendToOutgoingContext(t.Context(), headerCompress, "none"), inSession); n != whole {
+		t.Errorf("none by header: %d bytes, want %d", n, whole)
+	}
+	_, err := h.sql().Execute(metadata.AppendToOutgoingContext(t.Context(), headerCompress, "gzip"), "rows 1")
+	wantError(t, "gzip", err, codes.InvalidArgument, headerCompress, "none, lz4 or zstd")
 }

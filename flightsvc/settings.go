@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/schema"
 )
@@ -18,6 +19,7 @@ const (
 	headerBatchBytes = "flightblob-batch-bytes"
 	headerMaxMessage = "flightblob-max-message-bytes"
 	headerProfile    = "flightblob-profile"
+	headerCompress   = "flightblob-compression"
 	headerUserAgent  = "user-agent"
 )
 
@@ -46,6 +48,9 @@ type settings struct {
 	message int64
 	// limit is the longest message that the client takes.
 	limit int64
+	// compression is that of record batches. Not every client undoes it, so it
+	// must be asked for.
+	compression wire.Compression
 }
 
 // sources are the places that a choice can come from, strongest first: the
@@ -78,6 +83,11 @@ func (src sources) resolve() (settings, error) {
 
 	value, from = src.pick(src.ticket.Profile, headerProfile, optionProfile)
 	if set.bi, err = parseProfile(from, value); err != nil {
+		return set, err
+	}
+
+	value, from = src.pick("", headerCompress, optionCompress)
+	if set.compression, err = parseCompression(from, value); err != nil {
 		return set, err
 	}
 
@@ -169,6 +179,22 @@ func faceName(v schema.View) string {
 	default:
 		return "bytes"
 	}
+}
+
+// compressions are the ways to compress; "" is the default.
+var compressions = map[string]wire.Compression{
+	"":     wire.Uncompressed,
+	"none": wire.Uncompressed,
+	"lz4":  wire.LZ4,
+	"zstd": wire.Zstd,
+}
+
+func parseCompression(from, name string) (wire.Compression, error) {
+	c, ok := compressions[strings.ToLower(name)]
+	if !ok {
+		return c, fault.New(fault.Invalid, "%s is %s, it must be none, lz4 or zstd", from, quote(name))
+	}
+	return c, nil
 }
 
 func parseProfile(from, name string) (bi bool, err error) {

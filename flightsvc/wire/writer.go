@@ -30,6 +30,9 @@ type Options struct {
 	// protocol. A longer one is not sent but fails with *TooLongError. Batches
 	// can be cut to fit; a dictionary cannot.
 	Limit int64
+	// Compression of buffers. They are then copies, and a message may get longer
+	// by a few bytes for each.
+	Compression Compression
 }
 
 // TooLongError says that a message, a dictionary's perhaps, is over the limit.
@@ -74,10 +77,10 @@ func NewWriter(stream grpc.ServerStream, schema *arrow.Schema, opts Options) (*W
 	_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 	// Buffers that IPC makes anew (shifted offsets, bitmaps) are released before
 	// they are written, hence the collector's memory and no pool.
-	w.ipc = ipc.NewWriterWithPayloadWriter(&w.payload,
+	w.ipc = ipc.NewWriterWithPayloadWriter(&w.payload, append(opts.Compression.ipcOptions(),
 		ipc.WithSchema(schema),
 		ipc.WithAllocator(memory.NewGoAllocator()),
-		ipc.WithDictionaryDeltas(opts.DictionaryDeltas))
+		ipc.WithDictionaryDeltas(opts.DictionaryDeltas))...)
 	return w, nil
 }
 
@@ -100,11 +103,16 @@ func (w *Writer) WriteSchema() error {
 // client has taken it. It blocks while the message before it is not written
 // (flow control). appMetadata goes with the batch and may be nil.
 func (w *Writer) Write(batch arrow.RecordBatch, appMetadata []byte) error {
-	// A short part of a truncated mapping is copied here, in this goroutine.
+	// A short part of a truncated mapping is copied here, in this goroutine, and
+	// all of it is read when it is compressed.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	w.payload.batch, w.payload.appMetadata = batch, appMetadata
 	defer func() { w.payload.batch, w.payload.appMetadata = nil, nil }()
-	return w.ipc.Write(batch)
+	err := w.ipc.Write(batch)
+	if isFault(err) { // the IPC writer makes errors of panics
+		return errCutShort
+	}
+	return err
 }
 
 // Close sends the schema if nothing was sent yet and lets go of dictionaries.
@@ -216,14 +224,23 @@ func isRecordBatch(message []byte) bool {
 // faulted turns a fault of a mapped page into the corruption that it is.
 // Other panics go on.
 func faulted(r any) error {
-	var re runtime.Error
-	if err, ok := r.(error); ok && errors.As(err, &re) {
-		if _, ok := re.(interface{ Addr() uintptr }); ok {
-			return fault.New(fault.Corrupt, "wire: an object was cut short while it was being sent")
-		}
+	if err, ok := r.(error); ok && isFault(err) {
+		return errCutShort
 	}
 	panic(r)
 }
+
+// isFault says that an error is the fault of a mapped page.
+func isFault(err error) bool {
+	var re runtime.Error
+	if !errors.As(err, &re) {
+		return false
+	}
+	_, ok := re.(interface{ Addr() uintptr })
+	return ok
+}
+
+var errCutShort = fault.New(fault.Corrupt, "wire: an object was cut short while it was being sent")
 
 // collector is an io.Writer that keeps what it is given.
 type collector [][]byte
