@@ -105,7 +105,7 @@ func (p *Placer) sizes(ctx context.Context, in *Inputs, plans [][]step) error {
 		l := in.leaves[i]
 		for j := range steps {
 			s := &steps[j]
-			if s.do != copied || !s.from.Whole {
+			if s.do != doCopy || !s.from.Whole {
 				continue
 			}
 			group.Go(func() (err error) {
@@ -157,7 +157,7 @@ func (p *Placer) readAhead(ctx context.Context, in *Inputs, plans [][]step) *rea
 	for _, steps := range plans {
 		for j := range steps {
 			s := &steps[j]
-			if s.do != copied {
+			if s.do != doCopy {
 				continue
 			}
 			if s.ticket = -1; s.from.Length <= wholeUpTo {

@@ -71,7 +71,9 @@ var nestings = map[string]struct {
 		"column b, row 2: ",
 	},
 	"struct": {
-		func(f arrow.Field) arrow.Field { return field("s", structure(field("x", arrow.PrimitiveTypes.Int8), f)) },
+		func(f arrow.Field) arrow.Field {
+			return field("s", structure(field("x", arrow.PrimitiveTypes.Int8), f))
+		},
 		func(v string) string { return `[{"s":null},{"s":{"x":1}},{"s":{"b":` + v + `}}]` },
 		"column s.b, row 2: ",
 	},
@@ -84,7 +86,9 @@ var nestings = map[string]struct {
 		func(f arrow.Field) arrow.Field {
 			return field("l", large(field("item", structure(field("m", list(f))))))
 		},
-		func(v string) string { return `[{"l":null},{"l":[]},{"l":[null,{"m":null},{"m":[{"data":""},` + v + `]}]}]` },
+		func(v string) string {
+			return `[{"l":null},{"l":[]},{"l":[null,{"m":null},{"m":[{"data":""},` + v + `]}]}]`
+		},
 		"column l.item.m.b, row 2, element 2.1: ",
 	},
 }

@@ -172,21 +172,21 @@ func (p *Placer) Abort(ctx context.Context) {
 // step is what happens to one element.
 type step struct {
 	do     action
-	d      Descriptor // keep
-	from   Extent     // copied
-	inline bool       // copied: into the data file whatever the size
-	ticket int        // copied: number in the order of reading, -1 when it is streamed
+	d      Descriptor // doKeep
+	from   Extent     // doCopy
+	inline bool       // doCopy: into the data file whatever the size
+	ticket int        // doCopy: number in the order of reading, -1 when it is streamed
 }
 
 // action is what a step does.
 type action uint8
 
 const (
-	skip   action = iota // null
-	keep                 // record a descriptor
-	bytes                // store bytes of the batch
-	copied               // store bytes of another object
-	piped                // store bytes of a reader
+	doNull  action = iota
+	doKeep         // record a descriptor
+	doStore        // store bytes of the batch
+	doCopy         // store bytes of another object
+	doPipe         // store bytes of a reader
 )
 
 // plan judges the elements of a leaf; it stores and reads nothing.
@@ -215,7 +215,7 @@ func (p *Placer) plan(ctx context.Context, in *Inputs, l *inputLeaf) ([]step, er
 func (p *Placer) planValue(ctx context.Context, in *Inputs, v inputValue) (step, string, error) {
 	switch v.form {
 	case formStream:
-		return step{do: piped}, "", nil
+		return step{do: doPipe}, "", nil
 	case formURI:
 		return p.planURI(ctx, v)
 	case formStored:
@@ -225,22 +225,22 @@ func (p *Placer) planValue(ctx context.Context, in *Inputs, v inputValue) (step,
 		}
 		r, rule, err := p.rewrite(ctx, v.stored, o)
 		if r.keep {
-			return step{do: keep, d: r.d}, rule, err
+			return step{do: doKeep, d: r.d}, rule, err
 		}
-		return step{do: copied, from: r.from, inline: r.inline}, rule, err
+		return step{do: doCopy, from: r.from, inline: r.inline}, rule, err
 	}
-	return step{do: bytes}, "", nil
+	return step{do: doStore}, "", nil
 }
 
 // planURI records or follows a URI.
 func (p *Placer) planURI(ctx context.Context, v inputValue) (step, string, error) {
 	if p.policy.URIs.Mode == Reference {
 		d, rule, err := p.refer(v.uri, v.position, v.size, false)
-		return step{do: keep, d: d}, rule, err
+		return step{do: doKeep, d: d}, rule, err
 	}
 	object, rule, err := p.source(ctx, v.uri)
 	if err != nil {
 		return step{}, rule, err
 	}
-	return step{do: copied, from: Extent{Object: object, Offset: v.position, Length: v.size, Whole: !v.ranged}}, "", nil
+	return step{do: doCopy, from: Extent{Object: object, Offset: v.position, Length: v.size, Whole: !v.ranged}}, "", nil
 }

@@ -26,7 +26,7 @@ func (p *Placer) store(ctx context.Context, mem memory.Allocator, l *inputLeaf, 
 	defer b.release()
 	for i := range steps {
 		s := &steps[i]
-		if s.do == skip {
+		if s.do == doNull {
 			b.null()
 			continue
 		}
@@ -49,14 +49,14 @@ func (p *Placer) store(ctx context.Context, mem memory.Allocator, l *inputLeaf, 
 
 func (p *Placer) storeStep(ctx context.Context, l *inputLeaf, i int, s *step, t schema.Thresholds, ahead *readAhead) (Descriptor, error) {
 	switch s.do {
-	case keep:
+	case doKeep:
 		return s.d, nil
-	case bytes, piped:
+	case doStore, doPipe:
 		v, err := l.at(i)
 		if err != nil {
 			return Descriptor{}, err
 		}
-		if s.do == bytes {
+		if s.do == doStore {
 			return p.storeBytes(ctx, v.data, placementOf(uint64(len(v.data)), t), t)
 		}
 		d, err := p.storeStream(ctx, v.stream.r, v.stream.size, placementOf(v.stream.size, t), t)
