@@ -173,7 +173,9 @@ func TestIngest(t *testing.T) {
 	}
 	want := [][]byte{
 		payload(1024, 41), payload(1024, 41)[10:74], payload(1024, 41)[10:75], payload(1024, 41)[:128], payload(1024, 41)[1:130],
-		payload(3, 1), nil, {}, payload(9<<20, 42), payload(9<<20, 42)[1000 : 1000+5<<20], payload(1024, 41)[1023:],
+		payload(3, 1), nil,
+		{},
+		payload(9<<20, 42), payload(9<<20, 42)[1000 : 1000+5<<20], payload(1024, 41)[1023:],
 	}
 	for _, c := range []struct {
 		name                    string

@@ -363,7 +363,8 @@ func TestPlace(t *testing.T) {
 		d := newDesk(t)
 		s, err := schema.FromRecords([]schema.Record{
 			{ID: 0, ParentID: -1, Name: "b", LogicalType: "struct", Nullable: true, Metadata: map[string]string{schema.KeyExtensionName: schema.ExtensionBlobV2, schema.KeyDedicated: "0"}},
-			{ID: 1, ParentID: 0, Name: "data", LogicalType: "large_binary", Nullable: true}, {ID: 2, ParentID: 0, Name: "uri", LogicalType: "string", Nullable: true},
+			{ID: 1, ParentID: 0, Name: "data", LogicalType: "large_binary", Nullable: true},
+			{ID: 2, ParentID: 0, Name: "uri", LogicalType: "string", Nullable: true},
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
