@@ -1,4 +1,4 @@
-// Package bitpack restores integers from the 1024-value transposed bit packing
+// Package bitpack packs and restores integers by the 1024-value transposed bit packing
 // of file-format sheet section 6.7 (FastLanes) and its three framings: bare
 // groups, the inline form of 6.1 and the out-of-line form of 6.2.
 //

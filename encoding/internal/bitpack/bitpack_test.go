@@ -11,9 +11,9 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
-// pack is the transposition written out from the sheet's definition, value by
+// reference is the transposition written out from the sheet's definition, value by
 // value: the oracle of these tests.
-func pack(values []uint64, bits, width int) []byte {
+func reference(values []uint64, bits, width int) []byte {
 	lanes := GroupSize / bits
 	words := make([]uint64, lanes*width)
 	for r := range bits {
@@ -92,7 +92,7 @@ func TestUnpackEveryWidth(t *testing.T) {
 			for i := range dst {
 				dst[i] = 0xAA
 			}
-			if err := UnpackBytes(dst, pack(values, bits, width), bits, width); err != nil {
+			if err := UnpackBytes(dst, reference(values, bits, width), bits, width); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(values, fromBytes(dst, bits)); diff != "" {
@@ -123,7 +123,7 @@ func TestUnpackOutOfLine(t *testing.T) {
 						}
 						padded := make([]uint64, GroupSize)
 						copy(padded, group)
-						src = append(src, pack(padded, bits, width)...)
+						src = append(src, reference(padded, bits, width)...)
 					}
 					dst := make([]byte, n*bits/8)
 					if err := UnpackOutOfLine(dst, src, n, bits, width); err != nil {
@@ -144,7 +144,7 @@ func TestUnpackInline(t *testing.T) {
 		for _, width := range []int{0, 1, 5, bits} {
 			for _, n := range []int{0, 1, 1000, 1024} {
 				values := randomValues(uint64(n), GroupSize, width)
-				src := append(toBytes([]uint64{uint64(width)}, bits), pack(values, bits, width)...)
+				src := append(toBytes([]uint64{uint64(width)}, bits), reference(values, bits, width)...)
 				dst := make([]byte, n*bits/8)
 				if err := UnpackInline(dst, src, n, bits); err != nil {
 					t.Fatal(err)
@@ -203,7 +203,7 @@ func BenchmarkUnpack(b *testing.B) {
 	for _, bits := range []int{8, 16, 32, 64} {
 		for _, width := range []int{1, bits/2 - 1, bits / 2, bits - 1} {
 			b.Run(fmt.Sprintf("%d to %d", width, bits), func(b *testing.B) {
-				src := pack(randomValues(1, GroupSize, width), bits, width)
+				src := reference(randomValues(1, GroupSize, width), bits, width)
 				dst := make([]byte, GroupSize*bits/8)
 				b.SetBytes(int64(len(dst)))
 				for b.Loop() {

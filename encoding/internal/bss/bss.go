@@ -1,4 +1,4 @@
-// Package bss joins byte stream splits (file-format sheet section 6.1): plane
+// Package bss makes and joins byte stream splits (file-format sheet section 6.1): plane
 // 0 holds the lowest byte of every value, plane 1 the next one, and so on.
 //
 // Pure and safe with any input; damage is fault.Corrupt with its offset.

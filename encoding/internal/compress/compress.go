@@ -1,4 +1,4 @@
-// Package compress undoes general compression (file-format sheet section 6.6):
+// Package compress does and undoes general compression (file-format sheet section 6.6):
 //
 //	LZ4    u32 uncompressed size, one raw LZ4 block
 //	ZSTD   u64 uncompressed size, zstd frame

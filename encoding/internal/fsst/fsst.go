@@ -1,4 +1,4 @@
-// Package fsst decodes strings compressed with a static symbol table
+// Package fsst makes and decodes strings compressed with a static symbol table
 // (file-format sheet section 6.5).
 //
 // The table of 2312 bytes:

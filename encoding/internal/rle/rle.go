@@ -1,4 +1,4 @@
-// Package rle expands run-length encodings (file-format sheet sections 6.1 and
+// Package rle makes and expands run-length encodings (file-format sheet sections 6.1 and
 // 6.2): run values beside run lengths.
 //
 // Pure and safe with any input: the destination is the caller's, so no length
