@@ -86,14 +86,16 @@ func (z *fullZip) init() error {
 		return err
 	}
 	if z.indexed {
-		wide := z.shape.buffers[1].Size / (z.shape.rows + 1)
+		// Entries of fixed-size lists count as rows here.
+		rows := z.shape.rows * z.shape.scale
+		wide := z.shape.buffers[1].Size / (rows + 1)
 		switch wide {
 		case 1, 2, 4, 8:
 		default:
-			return fault.Corruptf(int64(z.shape.buffers[1].Offset), "encoding: repetition index of %d bytes for %d rows", z.shape.buffers[1].Size, z.shape.rows)
+			return fault.Corruptf(int64(z.shape.buffers[1].Offset), "encoding: repetition index of %d bytes for %d rows", z.shape.buffers[1].Size, rows)
 		}
-		if wide*(z.shape.rows+1) != z.shape.buffers[1].Size {
-			return fault.Corruptf(int64(z.shape.buffers[1].Offset), "encoding: repetition index of %d bytes for %d rows", z.shape.buffers[1].Size, z.shape.rows)
+		if wide*(rows+1) != z.shape.buffers[1].Size {
+			return fault.Corruptf(int64(z.shape.buffers[1].Offset), "encoding: repetition index of %d bytes for %d rows", z.shape.buffers[1].Size, rows)
 		}
 		z.indexWide = int(wide)
 		return nil
@@ -110,7 +112,19 @@ func (z *fullZip) locate(_ pageIndex, rows []Range) ([]Extent, error) {
 	if !z.indexed {
 		return nil, nil
 	}
-	return positionExtents(z.shape.buffers[1], z.indexWide, rows)
+	return positionExtents(z.shape.buffers[1], z.indexWide, z.scaled(rows))
+}
+
+// scaled turns rows into entries of fixed-size lists.
+func (z *fullZip) scaled(rows []Range) []Range {
+	if z.shape.scale == 1 {
+		return rows
+	}
+	out := make([]Range, len(rows))
+	for i, r := range rows {
+		out[i] = Range{r.Start * z.shape.scale, r.End * z.shape.scale}
+	}
+	return out
 }
 
 // positionExtents names the index entries that bound each range: both ends, in
@@ -179,7 +193,7 @@ func (z *fullZip) plan(_ pageIndex, rows []Range, located [][]byte) (pagePlan, [
 	bytes := make([]Range, len(rows))
 	if z.indexed {
 		var err error
-		if bytes, err = positions(located, z.shape.buffers[1], z.shape.buffers[0].Size, z.indexWide, rows); err != nil {
+		if bytes, err = positions(located, z.shape.buffers[1], z.shape.buffers[0].Size, z.indexWide, z.scaled(rows)); err != nil {
 			return nil, nil, err
 		}
 	} else {
