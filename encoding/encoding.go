@@ -1,11 +1,16 @@
 // Package encoding turns the pages of one physical column into structure and
-// values. It asks for byte ranges and never opens files.
+// values, and arrays into pages. It asks for byte ranges and never opens files.
 //
 // A page is decoded as levels → validity and offsets per layer → values of
 // the visible slots. Pages of a column are joined layer by layer, and the
 // leaves of a field are assembled into one nested Arrow array. The intermediate
 // form is Leaf: for each field on the way from the top-level field down to the
 // leaf exactly one Layer, outermost first, then the leaf's values.
+//
+// An Encoder goes the other way: arrays → levels and the values of visible
+// slots → pages. Of what the format offers it writes what the reference reads
+// fully at 2.2 and 2.3: mini-block and full-zip pages, constant pages, and
+// sparse pages without values.
 package encoding
 
 import (
