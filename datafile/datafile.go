@@ -1,5 +1,5 @@
-// Package datafile reads the container of a Lance data file: footer, column
-// metadata, page tables and buffers.
+// Package datafile reads and writes the container of a Lance data file: footer,
+// column metadata, page tables and buffers.
 //
 //	data buffers (page buffers, blob payloads), each at a multiple of 64
 //	global buffer 0 = FileDescriptor
@@ -23,7 +23,8 @@
 //
 // The file's own schema and row count are not used for data files of a table:
 // the manifest says which column belongs to which field and how many rows there
-// are. Files without a manifest are read by their Description.
+// are. Files without a manifest are read by their Description. A Writer
+// records schema and row count for those.
 package datafile
 
 import (
