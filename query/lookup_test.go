@@ -15,11 +15,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
 	"github.com/flightblob/flightblob/table/tabletest"
 )
 
@@ -242,10 +244,19 @@ func predicate(r *rand.Rand, depth int) string {
 	return fmt.Sprintf("%s %s %s", c, op, value())
 }
 
-// TestLookups compares random conditions over tables with indexes in all states
-// with a scan that does not use them.
+// TestLookups compares what is answered by indexes, over tables with indexes in
+// all states, with scans that do not use them.
 func TestLookups(t *testing.T) {
 	h, log, root := indexed(t)
+	t.Run("random conditions", func(t *testing.T) { compareRandom(t, h, log, root) })
+	t.Run("parameters", func(t *testing.T) { compareParams(t, h, log) })
+	t.Run("filters", func(t *testing.T) { compareFilters(t, h, log, root) })
+	t.Run("shapes of statements", func(t *testing.T) { checkShapes(t, h, log) })
+	t.Run("bytes", func(t *testing.T) { countBytes(t, h) })
+	t.Run("damage", func(t *testing.T) { checkDamage(t, root) })
+}
+
+func compareRandom(t *testing.T, h *house, log *lines, root string) {
 	tables, err := filepath.Glob(filepath.Join(root, "*.lance"))
 	if err != nil || len(tables) < 12 {
 		t.Fatalf("%d tables: %v", len(tables), err)
@@ -261,6 +272,9 @@ func TestLookups(t *testing.T) {
 	used := map[string]int{}
 	for _, path := range tables {
 		name := strings.TrimSuffix(filepath.Base(path), ".lance")
+		if name == "large" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			h.tb = t
 			for range rounds {
@@ -291,8 +305,268 @@ func TestLookups(t *testing.T) {
 	t.Logf("indexes were used: %v", used)
 	for _, path := range tables {
 		name := strings.TrimSuffix(filepath.Base(path), ".lance")
-		if used[name] < rounds/10 && name != "deferred" && !t.Failed() {
+		if used[name] < rounds/10 && name != "deferred" && name != "large" && !t.Failed() {
 			t.Errorf("indexes of %s were used %d times of %d", name, used[name], rounds)
 		}
 	}
+}
+
+// compareParams binds values of the types that clients send.
+func compareParams(t *testing.T, h *house, log *lines) {
+	h.tb = t
+	number := func(b array.Builder, text string) arrow.Array {
+		defer b.Release()
+		if err := b.AppendValueFromString(text); err != nil {
+			t.Fatal(err)
+		}
+		return b.NewArray()
+	}
+	of := func(dt arrow.DataType, text string) arrow.Array {
+		return number(array.NewBuilder(memory.DefaultAllocator, dt), text)
+	}
+	for _, c := range []struct {
+		where  string
+		params []arrow.Array
+		used   bool
+	}{
+		{"i32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "17")}, true},
+		{"i32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Int32, "17")}, true},
+		{"i32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Uint64, "17")}, true},
+		{"i32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float64, "17.5")}, false},
+		{"i32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float64, "17")}, false},
+		{"i32 = ?", []arrow.Array{array.MakeArrayOfNull(memory.DefaultAllocator, arrow.PrimitiveTypes.Int32, 1)}, false}, // no row at all
+		{"i32 BETWEEN ? AND ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "17"), of(arrow.PrimitiveTypes.Int64, "30")}, true},
+		{"i32 IN (?, ?, 5)", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "17"), of(arrow.PrimitiveTypes.Int64, "-30")}, true},
+		{"u64 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Uint64, "18446744073709551615")}, false}, // a third of the rows
+		{"u64 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "5")}, true},
+		{"u64 < ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "-5")}, true},
+		{"f32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float64, "0.25")}, true},
+		{"f32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float64, "0.1")}, false},
+		{"f32 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float32, "0.5")}, true},
+		{"f64 > ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "990")}, true},
+		{"f64 = ?", []arrow.Array{of(arrow.PrimitiveTypes.Float64, "NaN")}, true},
+		{"s = ?", []arrow.Array{of(arrow.BinaryTypes.String, "name 7")}, true},
+		{"s = $1 OR s = $1 || '0'", []arrow.Array{of(arrow.BinaryTypes.String, "name 7")}, true},
+		{"bin = ?", []arrow.Array{of(arrow.BinaryTypes.Binary, "")}, false},
+		{"fsb = ?", []arrow.Array{of(arrow.BinaryTypes.LargeBinary, "QUI=")}, true},
+		{"day = ?", []arrow.Array{of(arrow.FixedWidthTypes.Date32, "1970-02-01")}, true},
+		{"day64 = ?", []arrow.Array{of(arrow.FixedWidthTypes.Date32, "1970-02-01")}, true},
+		{"day = ?", []arrow.Array{of(arrow.BinaryTypes.String, "1970-02-01")}, true},
+		{"day < ?", []arrow.Array{of(arrow.BinaryTypes.String, "1962-2-1")}, false},
+		{"ts < ?", []arrow.Array{of(&arrow.TimestampType{Unit: arrow.Second}, "1969-12-20 12:13:14")}, true},
+		{"tus = ?", []arrow.Array{of(&arrow.TimestampType{Unit: arrow.Nanosecond}, "1970-01-01 00:00:00.000001000")}, true},
+		{"tz = ?", []arrow.Array{of(&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, "1970-01-01 00:00:00.000001Z")}, true},
+		{"t32 = ?", []arrow.Array{of(arrow.FixedWidthTypes.Time64us, "12:13:14")}, true},
+		{"d128 = ?", []arrow.Array{of(&arrow.Decimal128Type{Precision: 12, Scale: 2}, "12.25")}, true},
+		{"d128 = ?", []arrow.Array{of(&arrow.Decimal128Type{Precision: 12, Scale: 3}, "12.255")}, false},
+		{"flag = ?", []arrow.Array{of(arrow.FixedWidthTypes.Boolean, "true")}, true},
+		{"st.x = ?", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "17")}, true},
+		{"uniq = $a OR uniq = $b", []arrow.Array{of(arrow.PrimitiveTypes.Int64, "17"), of(arrow.PrimitiveTypes.Int64, "19")}, true},
+	} {
+		for range 2 { // the second time the statement is known
+			log.take()
+			got := h.ids("SELECT id FROM plain WHERE "+c.where, c.params...)
+			if used := strings.Contains(log.take(), "indexes were used"); used != c.used {
+				t.Errorf("%s of %v: indexes used: %v", c.where, c.params, used)
+			}
+			want := h.ids("SELECT id FROM plain WHERE random() >= 0 AND ("+c.where+")", c.params...)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s of %v: %d rows, want %d", c.where, c.params, len(got), len(want))
+			}
+		}
+		for _, p := range c.params {
+			p.Release()
+		}
+	}
+}
+
+// compareFilters asks for rows by filters, as tickets do.
+func compareFilters(t *testing.T, h *house, log *lines, root string) {
+	r := rand.New(rand.NewPCG(11, 12))
+	used := 0
+	for range 40 {
+		for _, name := range []string{"plain", "deleted", "stable", "appended"} {
+			snap := tabletest.At(t, tabletest.Open(t, tabletest.Env(t, root), filepath.Join(root, name+".lance")), table.Ref{})
+			where := predicate(r, r.IntN(2))
+			rows := func(predicate string) (out []uint64) {
+				t.Helper()
+				for some, err := range h.engine.Positions(t.Context(), query.FilterRequest{Snapshot: snap, Predicate: predicate}) {
+					if err != nil {
+						t.Fatalf("%s: %v", predicate, err)
+					}
+					out = append(out, some...)
+				}
+				return out
+			}
+			want := rows("random() >= 0 AND (" + where + ")")
+			log.take()
+			got := rows(where)
+			if strings.Contains(log.take(), "indexes were used") {
+				used++
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s: %d positions, want %d", name, where, len(got), len(want))
+			}
+		}
+	}
+	if used < 20 {
+		t.Errorf("indexes were used %d times", used)
+	}
+}
+
+// checkShapes has statements in which the condition is not that of the statement
+// itself, or is not to be used.
+func checkShapes(t *testing.T, h *house, log *lines) {
+	h.tb = t
+	for _, c := range []struct {
+		sql  string // # stands for what keeps indexes away
+		used bool
+	}{
+		{"SELECT count(*) FROM plain WHERE uniq = 77#", true},
+		{"SELECT count(*) FROM plain WHERE uniq = 78#", true}, // the same but for the value
+		{"SELECT count(*) FROM plain WHERE uniq = 79 AND id IN (SELECT id FROM plain)#", false},
+		{"SELECT id FROM (SELECT * FROM plain WHERE i8 >= -30) WHERE uniq BETWEEN 10 AND 19#", true},
+		{"SELECT a.id FROM plain a JOIN appended b ON a.id = b.id WHERE a.uniq IN (5, 6) AND b.i32 > 2000#", true},
+		{"SELECT a.id FROM plain a LEFT JOIN appended b ON a.uniq = b.uniq WHERE b.uniq = 7#", true},
+		{"SELECT coalesce(b.id, -1) FROM plain a LEFT JOIN appended b ON a.uniq = b.uniq AND b.uniq = 7 WHERE a.id < 10#", true},
+		{"SELECT a.id FROM plain a, plain b WHERE a.uniq = 3 AND b.uniq = 4#", true},
+		{"SELECT a.id FROM plain a, plain b WHERE a.uniq = 3 AND b.id = 4#", false},
+		{"SELECT id FROM (SELECT * FROM plain ORDER BY id LIMIT 100) WHERE uniq < 50#", false},
+		{"SELECT id + r FROM (SELECT *, row_number() OVER (ORDER BY id) AS r FROM plain) WHERE uniq = 50#", false},
+		{"SELECT max(id) FROM plain WHERE uniq < 20 GROUP BY i8 ORDER BY 1#", true},
+		{"WITH x AS (SELECT * FROM plain WHERE uniq < 20) SELECT x.id FROM x, x y WHERE x.id = y.id AND x.i32 IS NOT NULL ORDER BY 1#", true},
+		{"SELECT id FROM plain WHERE uniq = 3 UNION ALL SELECT id FROM plain WHERE uniq = 4#", true},
+		{"SELECT id FROM plain WHERE uniq = 3 UNION ALL SELECT id FROM plain WHERE id = 4#", false},
+		{"SELECT id FROM plain AT (VERSION => 1) WHERE uniq = 3#", false}, // before the indexes
+		{"SELECT id FROM lance_scan('plain', row_ids := true) WHERE uniq = 3#", true},
+		{"SELECT id FROM plain WHERE tus < now()::TIMESTAMP AND uniq = 3#", false},
+		{"SELECT id FROM plain WHERE uniq = 3 + 4 * 5#", true},
+		{"SELECT id FROM plain WHERE s COLLATE NOCASE = 'NAME 7'#", false},
+		{"SELECT id FROM plain WHERE id = 7#", false},
+		{"SELECT id FROM plain WHERE uniq = 7 OR id = 7#", false},
+		{"SELECT id FROM plain WHERE uniq < 8000#", false},
+		{"SELECT id FROM plain WHERE i8 = 3 AND i32 BETWEEN 100 AND 200#", true},
+	} {
+		log.take()
+		got := h.ids(strings.Replace(c.sql, "#", "", 1))
+		if text := log.take(); strings.Contains(text, "indexes were used") != c.used {
+			t.Errorf("%s: indexes used: %v", c.sql, !c.used)
+		}
+		plain := strings.NewReplacer("FROM plain", "FROM (SELECT * FROM plain WHERE random() >= 0)", "FROM appended", "FROM (SELECT * FROM appended WHERE random() >= 0)",
+			"JOIN appended", "JOIN (SELECT * FROM appended WHERE random() >= 0)", ", plain", ", (SELECT * FROM plain WHERE random() >= 0)", "#", "").Replace(c.sql)
+		if strings.Contains(c.sql, "AT (") {
+			plain = "SELECT id FROM plain WHERE uniq = 3"
+		}
+		want := h.ids(plain)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) || len(got) == 0 && c.used {
+			t.Errorf("%s: %d rows, want %d", c.sql, len(got), len(want))
+		}
+	}
+}
+
+// countBytes proves that few bytes are read.
+func countBytes(t *testing.T, h *house) {
+	h.tb = t
+	read := func(sql string) int64 {
+		t.Helper()
+		h.counter.Reset()
+		if out := h.query(sql); !strings.Contains(out, ":") {
+			t.Errorf("%s: %s", sql, out)
+		}
+		return h.counter.Total().Bytes
+	}
+	read("SELECT key, payload FROM large WHERE random() >= 0") // opens the files
+	whole := read("SELECT key, payload FROM large WHERE random() >= 0")
+	if whole < 24<<20 {
+		t.Fatalf("the table has %d bytes", whole)
+	}
+	first := read("SELECT payload FROM large WHERE key = 123456")
+	later := read("SELECT payload FROM large WHERE key = 123457")
+	if first > 512<<10 || later > 64<<10 {
+		t.Errorf("a row is looked up with %d bytes, then with %d, of %d", first, later, whole)
+	}
+	if n := read("SELECT count(*) AS n FROM large WHERE key = 99"); n > 64<<10 {
+		t.Errorf("a row is counted with %d bytes", n)
+	}
+	group := read(`SELECT max(payload) AS m FROM large WHERE "group" = 7`)
+	if group > whole/4 {
+		t.Errorf("a group of one in 500 rows is read with %d of %d bytes", group, whole)
+	}
+}
+
+// checkDamage spoils indexes: answers stay right, and the log tells.
+func checkDamage(t *testing.T, root string) {
+	for what, spoil := range map[string]func(dir string) error{
+		"files are gone": os.RemoveAll,
+		"files are cut": func(dir string) error {
+			return eachFile(dir, func(b []byte) []byte { return b[:len(b)/2] })
+		},
+		"files are of zeros": func(dir string) error {
+			return eachFile(dir, func(b []byte) []byte { return make([]byte, len(b)) })
+		},
+		"files are of others": func(dir string) error {
+			return eachFile(dir, func(b []byte) []byte {
+				for i := range len(b) / 2 {
+					b[i] ^= 0x55
+				}
+				return b
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(filepath.Join(dir, "t.lance"), os.DirFS(filepath.Join(root, "appended.lance"))); err != nil {
+				t.Fatal(err)
+			}
+			folders, err := filepath.Glob(filepath.Join(dir, "t.lance/_indices/*"))
+			if err != nil || len(folders) < 20 {
+				t.Fatalf("%d indexes: %v", len(folders), err)
+			}
+			for _, f := range folders {
+				if err := spoil(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := &house{tb: t, counter: objstore.NewCounter(objstore.CounterOptions{})}
+			h.over([]catalog.Root{{URI: dir}}, dir)
+			log := &lines{}
+			h.start(query.Options{Threads: 2, Log: slog.New(slog.NewTextHandler(log, nil))})
+			for _, where := range []string{"uniq = 5", "i8 = 3", "s = 'name 5' AND uniq < 4000", "i32 = 4 OR word = 'zz'", "flag"} {
+				log.take()
+				got := h.ids("SELECT id FROM t WHERE " + where)
+				if text := log.take(); !strings.Contains(text, "an index cannot be used") || !strings.Contains(text, "table=t") {
+					t.Errorf("%s: the log has %q", where, text)
+				}
+				want := h.ids("SELECT id FROM t WHERE random() >= 0 AND " + where)
+				slices.Sort(got)
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: %d rows, want %d", where, len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// eachFile changes the files of a folder.
+func eachFile(dir string, change func([]byte) []byte) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(b), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

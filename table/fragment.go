@@ -27,6 +27,9 @@ type fragment struct {
 	once sync.Once
 	err  error
 
+	width   sync.Once
+	between uint64 // see gap
+
 	files  []fileColumns
 	owners []*blob.Owner
 	live   *rowset.Deletions
@@ -268,32 +271,59 @@ func (f *fragment) advisable(from, n uint64) (uint64, error) {
 
 // take cuts ranges of positions from the front of a list: rows of this fragment,
 // whose positions are [start, end), at most so many, and no more than should be
-// read at once.
+// read at once. Ranges with a gap between them that is read faster than passed
+// over become one.
 func (f *fragment) take(from []positionRange, start, end, rows uint64) ([]positionRange, error) {
 	var taken []positionRange
-	bytes := uint64(0)
-	for _, r := range from {
-		if r.start >= end || rows == 0 {
+	bytes, gap, limit := uint64(0), f.gap(), 2*uint64(f.reader.maxBytes)
+	for i := 0; i < len(from) && from[i].start < end && rows > 0; {
+		part := positionRange{from[i].start, min(from[i].end, end, from[i].start+rows)}
+		whole := part.end == from[i].end
+		for i++; whole && i < len(from) && from[i].start < end && from[i].start-part.end <= gap && from[i].start-part.start < rows; i++ {
+			part.end = min(from[i].end, end, part.start+rows)
+			whole = part.end == from[i].end
+		}
+		first, ok := f.live.Select(part.start - start)
+		last, ok2 := f.live.Select(part.end - 1 - start)
+		if !ok || !ok2 {
+			return nil, fault.New(fault.Internal, "table: fragment %d has no live rows [%d, %d)", f.meta.ID, part.start-start, part.end-start)
+		}
+		stored := f.stored(encoding.Range{Start: first, End: last + 1})
+		if len(taken) > 0 && bytes+stored > limit {
 			break
 		}
-		n, err := f.advisable(r.start-start, min(r.end, end, r.start+rows)-r.start)
-		if err != nil {
-			return nil, err
-		}
-		part := positionRange{r.start, r.start + n}
-		first, _ := f.live.Select(part.start - start)
-		last, _ := f.live.Select(part.end - 1 - start)
-		bytes += f.stored(encoding.Range{Start: first, End: last + 1})
-		if len(taken) > 0 && bytes > 2*uint64(f.reader.maxBytes) {
-			break
+		if stored > limit { // of the first one
+			n, err := f.advisable(part.start-start, part.len())
+			if err != nil {
+				return nil, err
+			}
+			whole = whole && n == part.len()
+			part.end = part.start + n
 		}
 		taken = append(taken, part)
-		if part.end < r.end {
+		if !whole {
 			break
 		}
-		rows -= n
+		bytes += stored
+		rows -= part.len()
 	}
 	return taken, nil
+}
+
+// About what it takes to read, in nanoseconds.
+const (
+	rangeCost = 2000 // a range of rows of its own
+	rowCost   = 16   // a row beside others
+	byteCost  = 3    // a stored byte, which may stand for several
+)
+
+// gap is how many rows between two ranges are read with them.
+func (f *fragment) gap() uint64 {
+	f.width.Do(func() {
+		bytes := f.stored(encoding.Range{End: f.meta.PhysicalRows}) / max(f.meta.PhysicalRows, 1)
+		f.between = rangeCost / (rowCost + bytes*byteCost)
+	})
+	return f.between
 }
 
 // stored estimates the bytes that physical rows take in the files.

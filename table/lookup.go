@@ -24,7 +24,7 @@ import (
 const (
 	// candidateShare: a lookup must leave out all but one in so many of the rows
 	// that an index knows; reading all of them in order is faster otherwise.
-	candidateShare = 8
+	candidateShare = 10
 	// mostCandidates bounds the memory of a lookup.
 	mostCandidates = 4 << 20
 	// coveredShare: indexes must know at least one in so many rows of the table.

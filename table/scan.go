@@ -32,8 +32,9 @@ type ScanRequest struct {
 	// not counted). The answer has one row for each, in this order, duplicates
 	// kept. Nil means a scan; Offset and Limit must then be unset otherwise.
 	Rows []uint64
-	// Only leaves out all rows but those of a selection; Offset and Limit must
-	// then be unset. Nil means all rows.
+	// Only allows to leave out all rows but those of a selection; others may come
+	// where leaving them out would take longer. Offset and Limit must then be
+	// unset. Nil means all rows.
 	Only *Selection
 
 	// Coded lets columns of text and bytes come as dictionary arrays, batch by

@@ -6,7 +6,7 @@ type positionRange struct{ start, end uint64 }
 
 func (r positionRange) len() uint64 { return r.end - r.start }
 
-// Selection is some of the rows of a snapshot, which it must be used with.
+// Selection is some of the rows of a snapshot, for scans of that snapshot.
 type Selection struct {
 	ranges []positionRange // ascending, disjoint, none empty
 	rows   uint64

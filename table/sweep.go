@@ -109,7 +109,12 @@ func (w *sweep) next(ctx context.Context, rows int) (job, error) {
 		var physical []encoding.Range
 		for _, r := range taken {
 			n += int(r.len())
-			physical = append(physical, liveRanges(f.live, r.start-starts[index], r.end-starts[index])...)
+			from, to := r.start-starts[index], r.end-starts[index]
+			if f.live.Count() == 0 {
+				physical = append(physical, encoding.Range{Start: from, End: to})
+				continue
+			}
+			physical = append(physical, liveRanges(f.live, from, to)...)
 		}
 		columns, err := f.read(ctx, physical, n)
 		if err != nil {
@@ -123,13 +128,12 @@ func (w *sweep) next(ctx context.Context, rows int) (job, error) {
 // drop removes what was taken from the front.
 func (w *sweep) drop(taken []positionRange) {
 	last := taken[len(taken)-1].end
-	n := len(taken) - 1
-	if w.left[n].end == last {
-		w.left = w.left[n+1:]
-		return
+	for len(w.left) > 0 && w.left[0].end <= last {
+		w.left = w.left[1:]
 	}
-	w.left = w.left[n:]
-	w.left[0].start = last
+	if len(w.left) > 0 {
+		w.left[0].start = max(w.left[0].start, last)
+	}
 }
 
 // advance gives a fragment and starts to open those that the scan comes to

@@ -125,3 +125,16 @@ ds = make("rewritten", nested=False)
 ds.merge_insert("id").when_matched_update_all().execute(
     pa.table({"id": pa.array(range(0, 9000, 3), pa.int64()), "i32": pa.array(range(3000), pa.int32())})
 )
+r = random.Random("large")
+n = 300_000
+keys = list(range(n))
+r.shuffle(keys)
+large = {
+    "id": pa.array(range(n), pa.int64()),
+    "key": pa.array(keys, pa.int64()),
+    "group": pa.array([r.randrange(500) for _ in range(n)], pa.int16()),
+    "payload": pa.array([r.randbytes(80) for _ in range(n)], pa.binary()),
+}
+ds = lance.write_dataset(pa.table(large), out / "large.lance", max_rows_per_file=100_000)
+ds.create_scalar_index("key", "BTREE")
+ds.create_scalar_index("group", "BITMAP")

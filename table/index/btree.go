@@ -282,23 +282,21 @@ func parts(rows []encoding.Range) func(yield func([]encoding.Range) bool) {
 
 // collector gathers rows up to a number.
 type collector struct {
-	most   uint64
-	count  uint64
-	ranges []Range
+	most uint64
+	list []uint64
 }
 
 // add takes one row. False says that there are too many.
 func (c *collector) add(row uint64) bool {
-	if row == math.MaxUint64 { // ends no range, and belongs to no row
-		return true
+	if row != math.MaxUint64 { // which ends no range, and belongs to no row
+		c.list = append(c.list, row)
 	}
-	if n := len(c.ranges); n > 0 && c.ranges[n-1].End == row {
-		c.ranges[n-1].End++
-	} else {
-		c.ranges = append(c.ranges, Range{row, row + 1})
-	}
-	c.count++
-	return c.count <= c.most
+	return uint64(len(c.list)) <= c.most
 }
 
-func (c *collector) rows() Rows { return RowsOf(c.ranges) }
+func (c *collector) rows() Rows {
+	if len(c.list) == 0 {
+		return Rows{}
+	}
+	return rowsOfNumbers(c.list)
+}

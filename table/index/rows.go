@@ -3,6 +3,8 @@ package index
 import (
 	"cmp"
 	"iter"
+	"maps"
+	"math/bits"
 	"slices"
 )
 
@@ -37,6 +39,80 @@ func RowsOf(ranges []Range) Rows {
 		r.count += x.End - x.Start
 	}
 	return r
+}
+
+// rowsOfNumbers makes a set of single rows in any order, each of which comes
+// once or more. It changes them.
+func rowsOfNumbers(rows []uint64) Rows {
+	var ranges []Range
+	for _, half := range byHalf(rows) {
+		low, high := half[0], half[0]
+		for _, r := range half {
+			low, high = min(low, r), max(high, r)
+		}
+		if words := (high-low)/64 + 1; words <= uint64(len(half)) { // marking them beats sorting
+			ranges = marked(ranges, half, low, words)
+			continue
+		}
+		slices.Sort(half)
+		for _, r := range half {
+			if n := len(ranges); n > 0 && r <= ranges[n-1].End {
+				ranges[n-1].End = max(ranges[n-1].End, r+1)
+			} else {
+				ranges = append(ranges, Range{r, r + 1})
+			}
+		}
+	}
+	return RowsOf(ranges)
+}
+
+// byHalf sorts rows into those of each upper half, ascending.
+func byHalf(rows []uint64) [][]uint64 {
+	count := map[uint64]int{}
+	for _, r := range rows {
+		count[r>>32]++
+	}
+	if len(count) == 1 {
+		return [][]uint64{rows}
+	}
+	parts := map[uint64][]uint64{}
+	for half, n := range count {
+		parts[half] = make([]uint64, 0, n)
+	}
+	for _, r := range rows {
+		parts[r>>32] = append(parts[r>>32], r)
+	}
+	out := make([][]uint64, 0, len(parts))
+	for _, half := range slices.Sorted(maps.Keys(parts)) {
+		out = append(out, parts[half])
+	}
+	return out
+}
+
+// marked adds the ranges of rows, the least of which is low, by a bit for each.
+func marked(ranges []Range, rows []uint64, low, words uint64) []Range {
+	bitmap := make([]uint64, words)
+	for _, r := range rows {
+		bitmap[(r-low)/64] |= 1 << ((r - low) % 64)
+	}
+	for i, word := range bitmap {
+		base := low + uint64(i)*64
+		for word != 0 {
+			start := bits.TrailingZeros64(word)
+			length := bits.TrailingZeros64(^(word >> start))
+			from, to := base+uint64(start), base+uint64(start+length)
+			if n := len(ranges); n > 0 && ranges[n-1].End == from {
+				ranges[n-1].End = to
+			} else {
+				ranges = append(ranges, Range{from, to})
+			}
+			if start+length == 64 {
+				break
+			}
+			word &= ^uint64(0) << (start + length)
+		}
+	}
+	return ranges
 }
 
 // Count is the number of rows.

@@ -3,6 +3,7 @@ package index
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
@@ -203,5 +204,23 @@ func TestRows(t *testing.T) {
 		check(a, ma)
 		check(a.Intersect(b), both)
 		check(a.Union(b), either)
+	}
+}
+
+func TestRowsOfNumbers(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	for round := range 2000 {
+		var numbers []uint64
+		var ranges []Range
+		span := 1 + r.Uint64N(1<<r.Uint64N(20))
+		for range 1 + r.IntN(300) {
+			n := uint64(r.IntN(1+round%3))<<32 + 1000 + r.Uint64N(span)
+			numbers, ranges = append(numbers, n), append(ranges, Range{n, n + 1})
+		}
+		got, want := rowsOfNumbers(numbers), RowsOf(ranges)
+		if !slices.Equal(got.Ranges(), want.Ranges()) || got.Count() != want.Count() {
+			t.Fatalf("%v, want %v", got.Ranges(), want.Ranges())
+		}
 	}
 }
