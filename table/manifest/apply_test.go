@@ -364,12 +364,6 @@ func TestApplyManagedBlobs(t *testing.T) {
 		w := &world{t: t, now: &half}
 		w.fails(&ReserveFragments{Count: 1}, ApplyOptions{}, fault.Corrupt, "managed-blob")
 	})
-	t.Run("CAP-5 the table decides, not what an append says", func(t *testing.T) {
-		w := create(t, ApplyOptions{})
-		if m := w.do(&Append{[]Fragment{rows(1, lance("x", 0))}}, ApplyOptions{}); m.ManagedBlobs() {
-			t.Errorf("flags %d", m.ReaderFlags)
-		}
-	})
 }
 
 func TestApplyFlags(t *testing.T) {

@@ -18,6 +18,9 @@ const (
 // not read.
 func (d *DataFile) IsFormat01() bool { return d.Major == 0 && d.Minor < 3 }
 
+// formats2 are the texts of versions (2,0) and up, which every file has.
+var formats2 = [...]string{"2.0", "2.1", "2.2", "2.3"}
+
 // Format is the file's version in the words of data_format: (0,0..2) is "0.1",
 // (0,3) is "2.0".
 func (d *DataFile) Format() string {
@@ -26,6 +29,8 @@ func (d *DataFile) Format() string {
 		return "0.1"
 	case d.Major == 0 && d.Minor == 3:
 		return "2.0"
+	case d.Major == 2 && int(d.Minor) < len(formats2):
+		return formats2[d.Minor]
 	}
 	return fmt.Sprintf("%d.%d", d.Major, d.Minor)
 }
