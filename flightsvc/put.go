@@ -1,19 +1,25 @@
 package flightsvc
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/table"
 )
 
-// DoPut implements flight.FlightServer. This server only reads; it takes the
-// parameters of prepared statements, and what a client sends to write is looked
-// at far enough to answer in the right terms, and no further.
+// DoPut implements flight.FlightServer: rows for a table, named by a path, a
+// JSON command or an ingest command, and the parameters of prepared statements.
+// One put is one commit; a stream that fails or breaks leaves the table as it
+// was.
 func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -26,14 +32,123 @@ func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 	if d == nil {
 		return fault.New(fault.Invalid, "DoPut: the first message has no descriptor")
 	}
-	if d.Type == flight.DescriptorCMD && len(d.Cmd) > 0 && d.Cmd[0] != '{' {
-		r, err := route(d)
+	rows := &replayed{FlightService_DoPutServer: stream, first: first}
+	switch {
+	case d.Type == flight.DescriptorCMD && len(d.Cmd) > 0 && d.Cmd[0] == '{':
+		c, err := parsePut(d.Cmd)
 		if err != nil {
 			return err
 		}
-		return s.sqlPut(r.sql, first, stream)
+		return s.put(c, rows)
+	case d.Type == flight.DescriptorPATH:
+		t, err := pathTicket(d.Path)
+		if err != nil {
+			return err
+		}
+		return s.put(&putCommand{name: t.Name, mode: putCreateAppend}, rows)
 	}
-	return fault.New(fault.Unsupported, "DoPut: this server only reads; write the table with Lance's own tools, it is seen here at once")
+	r, err := route(d)
+	if err != nil {
+		return err
+	}
+	return s.sqlPut(r.sql, first, stream)
+}
+
+// putAnswer is the app_metadata of a put's result.
+type putAnswer struct {
+	Version uint64 `json:"version"`
+	Rows    uint64 `json:"rows"`
+}
+
+// put writes the rows of a stream and answers one result.
+func (s *Server) put(c *putCommand, stream flight.FlightService_DoPutServer) error {
+	snapshot, rows, err := s.write(c, stream)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(putAnswer{snapshot.Version(), rows})
+	if err != nil {
+		return fault.New(fault.Internal, "flightsvc: write a put result: %w", err)
+	}
+	return stream.Send(&flight.PutResult{AppMetadata: b})
+}
+
+// write makes the rows of a stream one version and says how many there were.
+func (s *Server) write(c *putCommand, stream flight.FlightService_DoPutServer) (*table.Snapshot, uint64, error) {
+	if s.opts.ReadOnly {
+		return nil, 0, errReadOnly
+	}
+	ctx := stream.Context()
+	leave, err := s.puts.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	rows, err := readPut(stream)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, 0, cause
+		}
+		return nil, 0, fault.New(fault.Invalid, "put: the stream has no readable schema; its first message carries one in Arrow's IPC format")
+	}
+	defer rows.Release()
+	c.blobColumns = append(c.blobColumns, blobColumnsOf(ctx)...)
+	if c.mode == putValue {
+		return s.writeValue(ctx, c, rows)
+	}
+	a, err := s.appender(ctx, c, rows.Schema())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer a.Abort()
+	for rows.Next() {
+		if err := s.puts.hold(ctx, rows.RecordBatch(), func(batch arrow.RecordBatch) error { return a.Write(ctx, batch) }); err != nil {
+			return nil, 0, fmt.Errorf("put: after %d rows: %w", a.Rows(), err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, 0, putBroken(ctx, err)
+	}
+	snapshot, err := a.Commit(ctx)
+	return snapshot, a.Rows(), err
+}
+
+// putBroken says why the rows of a put ended early: the client went away, or it
+// sent what is no Arrow stream.
+func putBroken(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return fault.New(fault.Invalid, "put: the stream cannot be read: %w", err)
+}
+
+// appender opens what the rows go into.
+func (s *Server) appender(ctx context.Context, c *putCommand, input *arrow.Schema) (*table.Appender, error) {
+	create := table.CreateOptions{
+		WriteOptions: c.options, BlobColumns: c.blobColumns, Bases: c.bases, OrAppend: c.mode == putCreateAppend,
+	}
+	if c.managed != nil {
+		create.Settings = &table.Settings{Managed: c.managed}
+	}
+	if c.mode != putCreate {
+		t, err := s.cat.Table(ctx, c.name)
+		switch {
+		case err == nil && (c.mode == putOverwrite || c.mode == putReplace):
+			return t.Overwrite(ctx, "", input, create)
+		case err == nil:
+			if err := haveColumns(input, c.blobColumns); err != nil {
+				return nil, err
+			}
+			return t.Append(ctx, "", input, c.options)
+		case fault.KindOf(err) != fault.NotFound || c.mode == putAppend || c.mode == putOverwrite:
+			return nil, err
+		}
+	}
+	t, err := s.cat.NewTable(ctx, c.name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Create(ctx, input, create)
 }
 
 // DoExchange implements flight.FlightServer. The first message's descriptor is

@@ -89,10 +89,10 @@ func TestHostileRequests(t *testing.T) {
 		{"DoPut of nothing at all", func(t *testing.T) error { return put(t, h, &flight.FlightData{}) }, codes.InvalidArgument, "no descriptor"},
 		{"DoPut with a bad header", func(t *testing.T) error {
 			return put(t, h, &flight.FlightData{DataHeader: schema, FlightDescriptor: command(`{"table":"t"}`)})
-		}, codes.Unimplemented, "only reads"},
+		}, codes.InvalidArgument, "no readable schema"},
 		{"DoPut to a path", func(t *testing.T) error {
 			return put(t, h, &flight.FlightData{FlightDescriptor: &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{"t"}}})
-		}, codes.Unimplemented, "only reads"},
+		}, codes.InvalidArgument, "no readable schema"},
 		{"DoPut of a SQL command", func(t *testing.T) error {
 			return put(t, h, &flight.FlightData{FlightDescriptor: command(sqlCommand(t))})
 		}, codes.Unimplemented, "CommandStatementQuery"},

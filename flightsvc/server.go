@@ -36,6 +36,12 @@ type Options struct {
 	Plain bool
 	// ReceiveBytes is the longest message taken from a client, default 64 MiB.
 	ReceiveBytes int
+	// ReadOnly refuses all writes.
+	ReadOnly bool
+	// MaxPuts is how many writes run at once, default 64; PutBytes bounds the
+	// bytes of their batches together, default 512 MiB. What has no room waits.
+	MaxPuts  int
+	PutBytes int64
 	// Authenticate decides who makes a call; nil lets everyone.
 	Authenticate Authenticate
 	// Principal names who makes a call, from the context that Authenticate gave.
@@ -82,8 +88,9 @@ type Server struct {
 	leases   *shelf[*lease]
 	spares   *shelf[Statement] // by lease
 	ahead    *shelf[*run]      // by lease
-	reading  sync.Map          // leases with running streams, by key
-	bound    atomic.Int64      // bytes of all parameters
+	puts     *puts
+	reading  sync.Map     // leases with running streams, by key
+	bound    atomic.Int64 // bytes of all parameters
 
 	background sync.WaitGroup // runs
 }
@@ -120,6 +127,7 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 		redact: newRedactor(roots),
 		health: health.NewServer(),
 	}
+	s.puts = newPuts(int64(cmp.Or(opts.MaxPuts, defaultPuts)), cmp.Or(opts.PutBytes, defaultPutBytes))
 	s.sessions = newShelf[*session](opts.SessionIdle, maxSessions/10, maxSessions, nil)
 	s.prepared = newShelf(opts.PreparedIdle, maxPreparedOfOwner, maxPrepared, (*prepared).drop)
 	s.leases = newShelf(opts.Lease, maxLeasesOfOwner, maxLeases, s.dropLease)

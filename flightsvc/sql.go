@@ -138,7 +138,7 @@ func (s *Server) sqlPut(command *anypb.Any, first *flight.FlightData, stream fli
 	case *flightpb.CommandStatementUpdate:
 		return s.statementUpdate(stream.Context(), m)
 	case *flightpb.CommandStatementIngest:
-		return refuseIngest(m)
+		return s.ingest(m, &replayed{FlightService_DoPutServer: stream, first: first})
 	case *flightpb.CommandStatementSubstraitPlan:
 		return errSubstrait
 	}
@@ -167,6 +167,9 @@ func (s *Server) needsEngine(command *anypb.Any) bool {
 // errSubstrait refuses Substrait by name.
 var errSubstrait = fault.New(fault.Unsupported, "Substrait: plans are not taken; send SQL")
 
+// errReadOnly refuses writes where the operator wants none.
+var errReadOnly = fault.New(fault.Unsupported, "this server runs with --read-only: it takes no writes")
+
 // readOnly refuses what would write, by the name of the statement's kind.
 func readOnly(kind string) error {
 	return fault.New(fault.Unsupported, "%s: this server only reads; write the table with Lance's own tools, it is seen here at once", kind)
@@ -178,24 +181,6 @@ func noTransaction(id []byte) error {
 		return nil
 	}
 	return fault.New(fault.Invalid, "statement: names a transaction, but there are none; each statement stands for itself")
-}
-
-// refuseIngest looks at an ingest command far enough to answer in its terms.
-func refuseIngest(m *flightpb.CommandStatementIngest) error {
-	o := m.GetTableDefinitionOptions()
-	const options = "CommandStatementIngest: table_definition_options."
-	switch {
-	case m.GetTable() == "":
-		return fault.New(fault.Invalid, "CommandStatementIngest: the table has no name")
-	case o.GetIfNotExist() == flightpb.CommandStatementIngest_TableDefinitionOptions_TABLE_NOT_EXIST_OPTION_UNSPECIFIED:
-		return fault.New(fault.Invalid, options+"if_not_exist is not given")
-	case o.GetIfExists() == flightpb.CommandStatementIngest_TableDefinitionOptions_TABLE_EXISTS_OPTION_UNSPECIFIED:
-		return fault.New(fault.Invalid, options+"if_exists is not given")
-	}
-	if err := noTransaction(m.GetTransactionId()); err != nil {
-		return err
-	}
-	return readOnly("ingest into " + quote(m.GetTable()))
 }
 
 // sendPut answers a DoPut with one message.

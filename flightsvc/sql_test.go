@@ -576,7 +576,9 @@ func TestUpdatePath(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		{"ingest", func(*flightpb.CommandStatementIngest) {}, codes.Unimplemented, `ingest into "t"`},
+		{"no rows", func(*flightpb.CommandStatementIngest) {}, codes.InvalidArgument, "no readable schema"},
+		{"temporary", func(m *flightpb.CommandStatementIngest) { m.Temporary = true }, codes.Unimplemented, "temporary"},
+		{"options", func(m *flightpb.CommandStatementIngest) { m.Options = map[string]string{"x": "y"} }, codes.InvalidArgument, `"x"`},
 		{"no table", func(m *flightpb.CommandStatementIngest) { m.Table = "" }, codes.InvalidArgument, "no name"},
 		{"no options", func(m *flightpb.CommandStatementIngest) { m.TableDefinitionOptions = nil }, codes.InvalidArgument, "if_not_exist"},
 		{"no if_exists", func(m *flightpb.CommandStatementIngest) { m.TableDefinitionOptions.IfExists = 0 }, codes.InvalidArgument, "if_exists"},

@@ -224,9 +224,11 @@ func (l *loaded) rows() uint64 { return l.starts[len(l.starts)-1] }
 
 // accessOf is what a snapshot may touch: what the server may, and the bases
 // that its manifest registers.
-func (e *Env) accessOf(m *manifest.Manifest) *objstore.Access {
-	paths := make([]string, 0, len(m.Bases))
-	for _, b := range m.Bases {
+func (e *Env) accessOf(m *manifest.Manifest) *objstore.Access { return e.accessTo(m.Bases) }
+
+func (e *Env) accessTo(bases map[uint32]manifest.Base) *objstore.Access {
+	paths := make([]string, 0, len(bases))
+	for _, b := range bases {
 		paths = append(paths, b.Path)
 	}
 	return e.access.With(paths...)

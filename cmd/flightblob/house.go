@@ -72,6 +72,7 @@ func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error)
 		allowed = append(allowed, r.URI)
 	}
 	h.env = table.NewEnv(h.registry, objstore.NewAccess(allowed...), table.Limits{})
+	h.env.SetWriter("flightblob " + version)
 	if h.catalog, err = catalog.Open(ctx, roots, h.env); err != nil {
 		return nil, errors.Join(usageError{err}, h.close())
 	}

@@ -31,7 +31,25 @@ type serving struct {
 	drain    time.Duration
 	insecure bool
 	metrics  string
+	writes   writeSettings
 	sql      sqlSettings
+}
+
+// writeSettings are those of writes.
+type writeSettings struct {
+	refused bool
+	most    int
+	memory  byteSize
+	message byteSize
+}
+
+func (w *writeSettings) flags(f *pflag.FlagSet) {
+	f.BoolVar(&w.refused, "read-only", false, "take no writes")
+	f.IntVar(&w.most, "max-puts", 64, "writes that run at once; more wait")
+	w.memory = 512 << 20
+	f.Var(&w.memory, "put-memory", "bytes of batches that all writes hold together")
+	w.message = 64 << 20
+	f.Var(&w.message, "max-receive", "longest message that is taken from a client")
 }
 
 // sqlSettings are those of statements.
@@ -58,6 +76,7 @@ func (s *serving) flags(f *pflag.FlagSet) {
 	f.DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running streams may go on after SIGTERM")
 	f.BoolVar(&s.insecure, "insecure", false, "allow an address that other machines reach, without TLS and authentication")
 	f.StringVar(&s.metrics, "metrics", "", "`ADDR` to serve Prometheus metrics on, at /metrics; empty for none")
+	s.writes.flags(f)
 	s.sql.flags(f)
 	s.logging.flags(f)
 }
@@ -140,6 +159,7 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
 		Budget: budget, Counter: h.counter, Plain: true, Events: meters.events(), Log: log, Version: version,
 		Engine: sqlengine.New(h.catalog, sql), StatementTimeout: s.sql.timeout, EndpointRows: max(s.sql.endpointRows, 1),
+		ReadOnly: s.writes.refused, MaxPuts: s.writes.most, PutBytes: int64(s.writes.memory), ReceiveBytes: int(s.writes.message),
 	})
 	if err != nil {
 		return err
