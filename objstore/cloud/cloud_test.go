@@ -163,6 +163,12 @@ func TestAZErrorsHideTheSignature(t *testing.T) {
 		t.Fatal("a refused read succeeded")
 	}
 	checkNoSecret(t, err, "aHVudGVy", "se=2030", "sig=aH")
+	for name, err := range refusedWrites(t, loc) {
+		if fault.KindOf(err) != fault.Denied {
+			t.Errorf("a refused %s: %v, want denied", name, err)
+		}
+		checkNoSecret(t, err, "aHVudGVy", "se=2030", "sig=aH")
+	}
 }
 
 func TestAZAccount(t *testing.T) {

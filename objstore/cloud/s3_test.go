@@ -161,6 +161,12 @@ func TestS3Options(t *testing.T) {
 				t.Fatalf("a refused read: %v, want denied", err)
 			}
 			checkNoSecret(t, err, append(test.secrets, "abcdef", "=cred")...)
+			for name, err := range refusedWrites(t, loc) {
+				if fault.KindOf(err) != fault.Denied {
+					t.Errorf("a refused %s: %v, want denied", name, err)
+				}
+				checkNoSecret(t, err, append(test.secrets, "abcdef", "=cred")...)
+			}
 			service.mu.Lock()
 			first := service.requests[0]
 			service.mu.Unlock()
@@ -198,6 +204,28 @@ func TestS3PathStyle(t *testing.T) {
 		}
 	} else if last.URL.Path != "/k/x" || !strings.HasPrefix(last.Host, "bkt.localhost") {
 		t.Errorf("asked %s for %s", last.Host, last.URL.Path)
+	}
+}
+
+// refusedWrites tries all kinds of writes.
+func refusedWrites(t *testing.T, at objstore.Location) map[string]error {
+	t.Helper()
+	w, err := at.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	p := make([]byte, 9<<20) // more than one part
+	_, err = w.Write(p)
+	if err == nil {
+		_, err = w.Write(p)
+	}
+	if err == nil {
+		err = w.Commit(t.Context())
+	}
+	return map[string]error{
+		"stream": err, "put": at.Put(t.Context(), p[:9]), "put if absent": at.PutIfAbsent(t.Context(), p[:9]),
+		"deletion": at.Delete(t.Context()), "copy": objstore.Copy(t.Context(), at.Join("from"), at),
 	}
 }
 
