@@ -116,6 +116,23 @@ func (c *cache[K, V]) put(key K, value V, bytes int64) {
 	}
 }
 
+// drop forgets the values of matching keys, and what is being loaded for them.
+func (c *cache[K, V]) drop(match func(K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, e := range c.entries {
+		if match(k) {
+			c.bytes -= c.recent.Remove(e).(*entry[K, V]).bytes
+			delete(c.entries, k)
+		}
+	}
+	for k := range c.loading {
+		if match(k) {
+			delete(c.loading, k) // those who wait get it, nobody else does
+		}
+	}
+}
+
 // guarded turns a panic of fetch into an error: a fault met on a goroutine of
 // ours must fail one request, not end the process.
 func guarded[V any](fetch func() (V, int64, error)) (value V, bytes int64, err error) {

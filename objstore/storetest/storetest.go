@@ -5,6 +5,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -71,11 +72,11 @@ func (s suite) literal() []string {
 // Bytes gives n reproducible bytes that differ by seed.
 func Bytes(n int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 99))
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(r.Uint32())
+	b := make([]byte, 0, n+8)
+	for len(b) < n {
+		b = binary.LittleEndian.AppendUint64(b, r.Uint64())
 	}
-	return b
+	return b[:n]
 }
 
 func testRanges(t *testing.T, s suite) {

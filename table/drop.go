@@ -1,0 +1,109 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/table/manifest"
+)
+
+// refsDir holds tags and branches.
+const refsDir = "_refs"
+
+// Drop removes the table with all that lies in its folder; fault.NotFound when
+// it has no version. Bases and objects outside stay.
+//
+// Whatever happens meanwhile, the table can be read as of some moment before,
+// or is gone: a local folder vanishes as one, and elsewhere tags and branches
+// go first, then the versions with the newest as the last one, and only then
+// what they refer to. What a crash leaves behind is no table, and a table that
+// is made in its place does not see it.
+//
+// Commits of this process are waited for. Another process that commits at the
+// same time may bring back a version without its files, as it may beside the
+// reference.
+func (t *Table) Drop(ctx context.Context) error {
+	leave, err := t.env.queues.enter(ctx, t.root.String())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	found, err := t.Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return t.noVersions("")
+	}
+	defer t.env.forget(t.root)
+	err = objstore.RemoveFolder(ctx, t.root)
+	if err == nil || fault.KindOf(err) != fault.Unsupported {
+		return t.dropping(err)
+	}
+	steps, err := t.remains(ctx)
+	if err != nil {
+		return t.dropping(err)
+	}
+	for _, step := range steps {
+		if err := objstore.DeleteAll(ctx, step); err != nil {
+			return t.dropping(err)
+		}
+	}
+	return nil
+}
+
+func (t *Table) dropping(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("table: drop %s: %w", t.name, err)
+}
+
+// remains lists the objects of the table in the steps in which they go.
+func (t *Table) remains(ctx context.Context) ([][]objstore.Location, error) {
+	var refs, branches, versions, others []objstore.Location
+	var newest objstore.Location
+	var last uint64
+	for o, err := range objstore.Walk(ctx, t.root) {
+		if err != nil {
+			return nil, err
+		}
+		top, rest, _ := strings.Cut(o.Name, "/")
+		switch top {
+		case refsDir:
+			refs = append(refs, o.Location)
+		case manifest.TreeDir:
+			branches = append(branches, o.Location)
+		case manifest.VersionsDir:
+			if version, _, ok := attached(rest); ok && version > last {
+				newest, last = o.Location, version
+			}
+			versions = append(versions, o.Location)
+		default:
+			others = append(others, o.Location)
+		}
+	}
+	older := versions[:0]
+	for _, v := range versions {
+		if v.Path != newest.Path {
+			older = append(older, v)
+		}
+	}
+	steps := [][]objstore.Location{refs, branches, older}
+	if last > 0 {
+		steps = append(steps, []objstore.Location{newest})
+	}
+	return append(steps, others), nil
+}
+
+// forget drops what is remembered of the versions below a root: a table that is
+// made anew within the resolution of a store's times would look the same.
+func (e *Env) forget(root objstore.Location) {
+	prefix := root.String() + "/"
+	below := func(k manifestKey) bool { return strings.HasPrefix(k.uri, prefix) }
+	e.manifests.drop(below)
+	e.infos.drop(below)
+}
