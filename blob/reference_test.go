@@ -278,7 +278,7 @@ func TestPlaceAgainstReference(t *testing.T) {
 		}
 	}
 	var tables []stored
-	for i := range 60 {
+	for i := range 40 {
 		tables = append(tables, randomTable(t, rng, fmt.Sprintf("t%02d", i), ext))
 	}
 	theirs, refused := reference(t, dir, tables)
