@@ -105,10 +105,10 @@ def fixtures_client(fixtures_server):
 
 @pytest.fixture(scope="session")
 def pictures_server(binary, tmp_path_factory):
-    """A server over the table that the tests of clients read."""
+    """A server over the table that the tests of clients read. A plain scan of it comes in three endpoints."""
     root = tmp_path_factory.mktemp("pictures")
     pictures.write(root)
-    with Server(binary, root) as server:
+    with Server(binary, root, arguments=["--endpoint-rows", "2"]) as server:
         yield server
 
 

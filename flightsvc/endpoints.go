@@ -114,6 +114,9 @@ func (s *Server) planScan(ctx context.Context, st Statement, set settings, annou
 	if agrees(announced, shown) != nil {
 		return nil, one, nil
 	}
+	// What SQL announces has no metadata of the table's schema.
+	m := announced.Metadata()
+	p.schema = arrow.NewSchema(p.schema.Fields(), &m)
 	return p, s.split(p.snap, 0, p.snap.Rows()), nil
 }
 

@@ -257,7 +257,11 @@ func (s *Server) sendQuery(ctx context.Context, l *lease, part int, set settings
 		return err
 	}
 	defer rows.Release()
-	out, err := s.newSender(stream, rows.Schema(), &Ticket{Offset: l.query.parts[part].offset}, set, wire.Options{})
+	sch := rows.Schema()
+	if l.query.plain != nil {
+		sch = l.query.plain.schema
+	}
+	out, err := s.newSender(stream, sch, &Ticket{Offset: l.query.parts[part].offset}, set, wire.Options{})
 	if err != nil {
 		return err
 	}

@@ -223,6 +223,7 @@ public class Clients {
     });
     check("cancel", "", c -> {
       try (Statement s = c.createStatement()) {
+        // The driver forgets a cancel that comes before the stream, so it is said again.
         Timer timer = new Timer(true);
         timer.schedule(new TimerTask() {
           @Override
@@ -233,10 +234,12 @@ public class Clients {
               System.out.println("cancel: " + e);
             }
           }
-        }, 500);
+        }, 500, 500);
         long began = System.nanoTime();
-        want(refused(() -> s.executeQuery(endless).next()).contains("ancel"), "before the first row");
-        want(System.nanoTime() - began < 5_000_000_000L, "in time");
+        String text = refused(() -> s.executeQuery(endless).next());
+        timer.cancel();
+        want(text.contains("ancel"), text);
+        want(System.nanoTime() - began < 20_000_000_000L, "in time");
       }
       try (Statement s = c.createStatement(); ResultSet r = s.executeQuery("SELECT range FROM range(1000000000)")) {
         want(r.next(), "a row");
@@ -249,6 +252,17 @@ public class Clients {
       try (Statement s = c.createStatement(); ResultSet r = s.executeQuery("SELECT range FROM range(1000000000)")) {
         want(r.next(), "a row");
       }
+    });
+    check("endpoints", "", c -> {
+      // A plain scan comes in three endpoints, which the driver reads one after the other.
+      want(ask(c, "SELECT id FROM pictures").equals(List.of("0", "1", "2", "3", "4", "5")), "statement");
+      try (PreparedStatement s = c.prepareStatement("FROM pictures")) {
+        want(column(s.executeQuery(), "id").equals(List.of("0", "1", "2", "3", "4", "5")), "prepared");
+      }
+    });
+    check("compression", "&flightblob-compression=lz4", c -> {
+      // Sent as it is what does not shrink; the driver undoes nothing.
+      want(refused(() -> ask(c, "SELECT repeat('x', 9999) FROM range(9)")).contains("arrow-compression"), "text");
     });
     check("credentials", "&user=someone&password=secret", c -> want(ask(c, "SELECT 1").equals(List.of("1")), "Basic"));
     check("token", "&token=secret", c -> want(ask(c, "SELECT 1").equals(List.of("1")), "Bearer"));

@@ -46,7 +46,7 @@ def shown(row, face):
 
 
 def write(root):
-    """The table `pictures` below a root."""
+    """The table `pictures` below a root, in three fragments, so that a server may cut it into endpoints."""
     metadata = {
         "lance-encoding:blob-inline-size-threshold": "64",
         "lance-encoding:blob-dedicated-size-threshold": "65536",
@@ -70,4 +70,9 @@ def write(root):
         }
         for i in range(len(SIZES))
     ]
-    lance.write_dataset(pa.Table.from_pylist(rows, schema), str(root / "pictures.lance"), data_storage_version="2.2")
+    lance.write_dataset(
+        pa.Table.from_pylist(rows, schema),
+        str(root / "pictures.lance"),
+        data_storage_version="2.2",
+        max_rows_per_file=2,
+    )
