@@ -85,7 +85,7 @@ class TestADBC:
         with connection.cursor() as cursor:
             assert cursor.adbc_prepare(sql).types == [pa.int64(), pa.utf8()]
             assert cursor.description is None
-        with pytest.raises(adbc_driver_manager.ProgrammingError, match="2 parameters, 1 are bound"):
+        with pytest.raises(adbc_driver_manager.ProgrammingError, match="2 parameters, 1 is bound"):
             answer(connection, sql, (2,))
         # The driver knows positions only.
         with pytest.raises(adbc_driver_manager.NotSupportedError, match="bind_by_name"):
@@ -111,6 +111,33 @@ class TestADBC:
     def test_types_of_parameters(self, connection, given):
         """The type that arrives is the type that comes back, whatever was described."""
         assert answer(connection, "SELECT ? AS p", (given,)).to_pylist() == [{"p": given}]
+
+    @pytest.mark.parametrize(
+        ("sql", "given", "want"),
+        [
+            ("SELECT 1 + ? AS v", 2, 3),
+            ("SELECT 1 + ? AS v", 2.5, 3.5),
+            ("SELECT 1 + ? AS v", decimal.Decimal("2.25"), decimal.Decimal("3.25")),
+            ("SELECT 1 + ? AS v", None, None),
+            ("SELECT octet_length(?) AS v", b"abc", 3),
+            ("SELECT date_trunc('day', ?) AS v", WHEN, WHEN.replace(hour=0, minute=0, second=0)),
+            ("SELECT ? || 'x' AS v", None, None),
+            ("SELECT count(*) AS v FROM pictures WHERE id = ?", 1.5, 0),
+            ("SELECT count(*) AS v FROM pictures WHERE id = ?", decimal.Decimal("1.25"), 0),
+            ("SELECT count(*) AS v FROM pictures WHERE serial > ?", -1, 6),
+            ("SELECT count(*) AS v FROM pictures WHERE taken = ?", WHEN, 6),
+            ("SELECT count(*) AS v FROM pictures AT (VERSION => ?)", 1, 6),
+            ("SELECT count(*) AS v FROM pictures AT (TIMESTAMP => now() + INTERVAL 1 HOUR) WHERE id < ?", 3, 3),
+            ("SELECT count(*) AS v FROM pictures AT (TIMESTAMP => ?)", datetime.datetime(2100, 1, 1), 6),
+            ("SELECT count(*) AS v FROM lance_scan(?)", "pictures", 6),
+            ("SELECT count(*) AS v FROM lance_scan('pictures', version := ?)", 1, 6),
+            ("SELECT sum(unnest)::BIGINT AS v FROM unnest(?)", [1, None, 2], 3),
+            ("SELECT list_contains(?, 2) AS v", [1, 2], True),
+        ],
+    )
+    def test_open_parameters(self, connection, sql, given, want):
+        """What is bound decides about types that the statement leaves open, and about what it reads."""
+        assert answer(connection, sql, (given,)).to_pylist() == [{"v": want}]
 
     def test_several_rows_of_parameters(self, connection):
         """A query runs once for each row; the results follow one another."""

@@ -2,6 +2,7 @@ package flightsvc
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -42,12 +43,13 @@ type Statement interface {
 	// rows instead of rows.
 	IsUpdate() bool
 	// Params describes the parameters by position; nil when there are none.
-	// Those whose type is open until they are bound are utf8.
+	// Those that take values of any type carry OpenParam, and a type that fits.
 	Params() *arrow.Schema
-	// Schema is exactly that of Query's batches, field for field, when the parameters have the
-	// types of params, which is nil when nothing is bound. It is nil for
-	// statements that answer no rows.
-	Schema(view schema.View, params *arrow.Schema) (*arrow.Schema, error)
+	// Schema is exactly that of Query's batches, field for field, for the first
+	// row of params, or for their types when they have no row. They are nil when
+	// nothing is bound: then it is that for the types of Params, or ErrOpen. It is
+	// nil for statements that answer no rows.
+	Schema(ctx context.Context, view schema.View, params arrow.RecordBatch) (*arrow.Schema, error)
 	// Query starts the statement with one row of params, which has a column for
 	// each parameter and is nil when there are none. Dictionaries and views
 	// among them are plain already. The reader ends with ctx; the statement is
@@ -62,6 +64,13 @@ type Statement interface {
 	// Close forgets the statement; its readers must be released before.
 	Close() error
 }
+
+// ErrOpen is why a statement has no schema: its result depends on values that
+// are not bound yet.
+var ErrOpen = errors.New("the statement waits for values")
+
+// OpenParam marks parameters that take values of any type.
+var OpenParam = arrow.NewMetadata([]string{"flightblob:open"}, []string{"true"})
 
 // QueryOptions say how a result is wanted.
 type QueryOptions struct {

@@ -141,7 +141,7 @@ func (s *fakeStatement) Params() *arrow.Schema {
 	return nil
 }
 
-func (s *fakeStatement) Schema(view schema.View, _ *arrow.Schema) (*arrow.Schema, error) {
+func (s *fakeStatement) Schema(_ context.Context, view schema.View, _ arrow.RecordBatch) (*arrow.Schema, error) {
 	switch s.word {
 	case "echo":
 		return echoed, nil
@@ -184,7 +184,7 @@ func (s *fakeStatement) Query(ctx context.Context, params arrow.RecordBatch, row
 	if s.closed.Load() {
 		return nil, fault.New(fault.Internal, "fake: a closed statement is asked")
 	}
-	sch, err := s.Schema(o.View, nil)
+	sch, err := s.Schema(ctx, o.View, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package flightsvc
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -10,9 +12,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/spelling"
 )
 
 // Bounds of bound parameters, in bytes of Arrow data.
@@ -60,12 +64,59 @@ func (b *bound) release() {
 	}
 }
 
-func (b *bound) schemaOf() *arrow.Schema {
+// first is a batch with a row of parameters, or with their types when there is
+// none; nil when nothing is bound.
+func (b *bound) first() arrow.RecordBatch {
 	if b == nil {
 		return nil
 	}
-	return b.schema
+	for _, batch := range b.batches {
+		if batch.NumRows() > 0 {
+			return batch
+		}
+	}
+	return array.NewRecordBatch(b.schema, emptyColumns(b.schema), 0)
 }
+
+func emptyColumns(s *arrow.Schema) []arrow.Array {
+	columns := make([]arrow.Array, s.NumFields())
+	for i, f := range s.Fields() {
+		columns[i] = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, 0)
+	}
+	return columns
+}
+
+// announced is how parameters are described to a client. Some build what they
+// send by the description, and are told what they build rightly: the JDBC driver
+// writes milliseconds into times of any unit; database/sql of Go goes by the
+// values where it is told nothing, and cannot send what is not in its list.
+func announced(ctx context.Context, params *arrow.Schema) *arrow.Schema {
+	if params == nil || params.NumFields() == 0 {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	agent := strings.Join(md.Get(headerUserAgent), " ")
+	fields := params.Fields()
+	for i, f := range fields {
+		switch {
+		case strings.Contains(agent, "grpc-java"):
+			switch dt := f.Type.(type) {
+			case *arrow.TimestampType:
+				fields[i].Type = &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: dt.TimeZone}
+			case *arrow.Time64Type:
+				fields[i].Type = arrow.FixedWidthTypes.Time32ms
+			}
+		case strings.Contains(agent, "grpc-go") && !strings.Contains(agent, "ADBC"):
+			if f.HasMetadata() || !slices.Contains(goBuilds, f.Type.ID()) {
+				return nil
+			}
+		}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+// goBuilds are the types of parameters that database/sql of arrow-go sends.
+var goBuilds = []arrow.Type{arrow.BOOL, arrow.INT64, arrow.FLOAT64, arrow.STRING}
 
 // fits checks the number of parameters, which are matched by position.
 func (b *bound) fits(params *arrow.Schema) error {
@@ -80,9 +131,13 @@ func (b *bound) fits(params *arrow.Schema) error {
 	case want == have:
 		return nil
 	case have == 0:
-		return fault.New(fault.Invalid, "statement: it has %d parameters, and none is bound", want)
+		return fault.New(fault.Invalid, "statement: it has %s, and none is bound", spelling.Count(want, "parameter"))
 	}
-	return fault.New(fault.Invalid, "statement: it has %d parameters, %d are bound", want, have)
+	verb := "are"
+	if have == 1 {
+		verb = "is"
+	}
+	return fault.New(fault.Invalid, "statement: it has %s, %d %s bound", spelling.Count(want, "parameter"), have, verb)
 }
 
 // declared undoes what the bi profile changed in the description of parameters.

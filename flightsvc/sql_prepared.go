@@ -2,6 +2,7 @@ package flightsvc
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type prepared struct {
 	kind      string
 	isUpdate  bool
 	params    *arrow.Schema // nil = none
+	told      *arrow.Schema // params as the client was told, nil = not at all
 	promised  *arrow.Schema // of the result, as sent; nil = none
 	set       settings      // that it was promised in
 
@@ -74,16 +76,19 @@ func (s *Server) createPrepared(ctx context.Context, m *flightpb.ActionCreatePre
 	// does down the path of queries.
 	result := &flightpb.ActionCreatePreparedStatementResult{IsUpdate: proto.Bool(p.isUpdate)}
 	if !p.isUpdate {
-		if p.promised, err = answers(st, set, nil); err != nil {
+		switch p.promised, err = s.answers(ctx, st, set, nil); {
+		case errors.Is(err, ErrOpen): // nothing is promised before values are bound
+		case err != nil:
 			return nil, err
+		default:
+			result.DatasetSchema = serialize(p.promised)
 		}
-		result.DatasetSchema = serialize(p.promised)
 	}
-	if shown := p.params; shown != nil && shown.NumFields() > 0 {
-		if set.bi {
-			shown = biParams(shown)
-		}
-		result.ParameterSchema = serialize(shown)
+	if p.told = p.params; set.bi {
+		p.told = biParams(p.told)
+	}
+	if p.told = announced(ctx, p.told); p.told != nil {
+		result.ParameterSchema = serialize(p.told)
 	}
 	key := newKey()
 	s.prepared.put(key, c.owner(), p)
@@ -152,10 +157,10 @@ func (s *Server) planPrepared(ctx context.Context, p *prepared) (*query, error) 
 // promise and would take one column's values for another's. Parameters of other
 // types than were described, and another face, change it by the client's will.
 func (p *prepared) keeps(q *query) error {
-	if q.view != p.set.view || q.bi != p.set.bi {
+	if p.promised == nil || q.view != p.set.view || q.bi != p.set.bi {
 		return nil
 	}
-	if q.params != nil && (p.params == nil || agrees(p.params, q.params.schema) != nil) {
+	if q.params != nil && (p.told == nil || agrees(p.told, q.params.schema) != nil && agrees(p.params, q.params.schema) != nil) {
 		return nil
 	}
 	if agrees(p.promised, q.schema) != nil {
@@ -186,6 +191,9 @@ func (s *Server) preparedSchema(ctx context.Context, m *flightpb.CommandPrepared
 	}
 	if p.isUpdate {
 		return nil, fault.New(fault.Invalid, "%s: answers no rows and has no schema", p.kind)
+	}
+	if p.promised == nil {
+		return nil, fault.New(fault.Invalid, "prepared statement: its result depends on the values of its parameters; bind them and ask for its FlightInfo")
 	}
 	return &flight.SchemaResult{Schema: serialize(p.promised)}, nil
 }

@@ -52,13 +52,15 @@ func (s *Server) prepare(ctx context.Context, ns Namespace, text string) (Statem
 
 // answers gives the schema of a statement's rows as sent. A statement without
 // rows is refused: it is no query.
-func answers(st Statement, set settings, params *arrow.Schema) (*arrow.Schema, error) {
+func (s *Server) answers(ctx context.Context, st Statement, set settings, params *bound) (*arrow.Schema, error) {
 	if st.IsUpdate() {
 		return nil, readOnly(st.Kind())
 	}
-	sch, err := st.Schema(set.view, params)
+	ctx, stop := s.limited(ctx)
+	defer stop()
+	sch, err := st.Schema(ctx, set.view, params.first())
 	if err != nil {
-		return nil, err
+		return nil, params.atRow(0, 0, because(ctx, err))
 	}
 	if sch == nil {
 		return nil, fault.New(fault.Invalid, "statement: %s answers no rows", st.Kind())
@@ -74,10 +76,12 @@ func answers(st Statement, set settings, params *arrow.Schema) (*arrow.Schema, e
 func (s *Server) plan(ctx context.Context, st Statement, set settings, params *bound) (*query, error) {
 	q := &query{statement: st, view: set.view, bi: set.bi, params: params}
 	if err := func() (err error) {
-		if q.schema, err = answers(st, set, params.schemaOf()); err != nil {
-			return err
+		if !st.IsUpdate() {
+			if err = params.fits(st.Params()); err != nil {
+				return err
+			}
 		}
-		if err = params.fits(st.Params()); err != nil {
+		if q.schema, err = s.answers(ctx, st, set, params); err != nil {
 			return err
 		}
 		q.plain, q.parts, err = s.planScan(ctx, st, set, q.schema)
@@ -154,7 +158,7 @@ func (s *Server) statementSchema(ctx context.Context, m *flightpb.CommandStateme
 		return nil, err
 	}
 	defer s.closeStatement(st)
-	sch, err := answers(st, set, nil)
+	sch, err := s.answers(ctx, st, set, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +324,7 @@ func (e *executions) advance() (bool, error) {
 	if !ok {
 		if e.rawSchema == nil {
 			var err error
-			if e.rawSchema, err = e.statement.Schema(e.set.view, e.query.params.schemaOf()); err != nil {
+			if e.rawSchema, err = e.statement.Schema(e.ctx, e.set.view, e.query.params.first()); err != nil {
 				return false, err
 			}
 		}

@@ -32,10 +32,14 @@ func isReferenceLeaf(f arrow.Field) bool {
 // conform converts data to the type of a field. visible tells which slots no
 // null ancestor hides; nil = all. The caller releases the result.
 func (c *conformer) conform(data arrow.ArrayData, to arrow.Field, visible []bool) (arrow.ArrayData, error) {
+	from := data.DataType()
+	if from.ID() == arrow.INT32 && data.NullN() == data.Len() && to.Type.ID() != arrow.INT32 && to.Type.ID() != arrow.NULL {
+		// NULL that was bound has no type, and what is computed of it neither.
+		return taken(array.MakeArrayOfNull(memory.DefaultAllocator, to.Type, data.Len())), nil
+	}
 	if isReferenceLeaf(to) {
 		return c.references(data, to.Type, visible)
 	}
-	from := data.DataType()
 	switch dt := to.Type.(type) {
 	case *arrow.StringType, *arrow.BinaryType:
 		return narrowBinary(data, to.Type)

@@ -131,21 +131,30 @@ func (e *Engine) prepareFilter(ctx context.Context, req FilterRequest) (*run, *e
 	p, err := r.prepareFilter(ctx, condition, req)
 	if err != nil {
 		r.close()
-		return nil, nil, err
+		return nil, nil, filterError(err, req.Predicate, condition)
 	}
 	return r, p, nil
 }
 
 func (r *run) prepareFilter(ctx context.Context, condition string, req FilterRequest) (*engine.Prepared, error) {
 	// Brackets around, and a line break for a comment at the end.
+	front := fmt.Sprintf("SELECT %s FROM %s() AS %s WHERE (\n", positionColumn, filterFunction, engine.Quote(req.Snapshot.Table().Name()))
+	// The place of an error is told as one in what the engine runs.
+	in := func(front string, err error) error {
+		var p *engine.Placed
+		if errors.As(err, &p) {
+			p.Offset -= len(front)
+		}
+		return err
+	}
 	named, err := r.parse(ctx, "SELECT (\n"+condition+"\n)")
 	if err != nil {
-		return nil, fault.New(fault.KindOf(err), "filter: %w", err)
+		return nil, in("SELECT (\n", err)
 	}
 	if len(named.tables) > 0 || named.catalog {
-		return nil, fault.New(fault.Invalid, "filter: a condition holds no subquery; run a SELECT statement instead")
+		return nil, fault.New(fault.Invalid, "a condition holds no subquery; run a SELECT statement instead")
 	}
-	sql := fmt.Sprintf("SELECT %s FROM %s() AS %s WHERE (\n%s\n)", positionColumn, filterFunction, engine.Quote(req.Snapshot.Table().Name()), condition)
+	sql := front + condition + "\n)"
 	if inList.MatchString(condition) { // the engine may join with a list, which loses the order
 		sql += " ORDER BY " + positionColumn
 	}
@@ -157,12 +166,12 @@ func (r *run) prepareFilter(ctx context.Context, condition string, req FilterReq
 	}
 	p, err := r.conn.Prepare(ctx, sql)
 	if err != nil {
-		return nil, filterError(r.explain(ctx, err))
+		return nil, in(front, r.explain(ctx, err))
 	}
 	a, _, err := r.analyse(ctx, sql)
 	if err != nil {
 		p.Close()
-		return nil, filterError(r.explain(ctx, err))
+		return nil, in(front, r.explain(ctx, err))
 	}
 	r.payload.Store(a.payload)
 	r.lookAt(ctx, sight{moves: r.moves(ctx, a.plan)}, sql)
@@ -172,14 +181,23 @@ func (r *run) prepareFilter(ctx context.Context, condition string, req FilterReq
 // inList finds IN in a condition, or what looks like it.
 var inList = regexp.MustCompile(`(?i)\bin\b`)
 
-// filterError takes the engine's picture of the whole statement out of its
-// errors: the client sent the condition only.
-func filterError(err error) error {
-	text, _, _ := strings.Cut(err.Error(), "\n\nLINE ")
+// filterError says what is wrong with a condition, and where in the predicate
+// that the client sent.
+func filterError(err error, predicate, condition string) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	text, kind := err.Error(), fault.KindOf(err)
+	var p *engine.Placed
+	placed := errors.As(err, &p)
 	if i := strings.Index(text, "\nCandidate bindings"); i >= 0 && strings.Contains(text[i:], "flightblob_") {
 		text = text[:i]
 	}
-	return fault.New(fault.KindOf(err), "filter: %s", text)
+	err = fault.New(kind, "%s", text)
+	if start := strings.Index(predicate, condition); placed && start >= 0 && p.Offset >= 0 && p.Offset <= len(condition) {
+		err = statement.Place(predicate, start+p.Offset, err)
+	}
+	return fault.New(kind, "filter: %w", err)
 }
 
 // filtered is the relation of filterFunction.
@@ -269,7 +287,7 @@ func (f *Filtered) positions() ([]uint64, error) {
 	for len(rows) < morePositions {
 		chunk, err := f.rows.Next(f.ctx)
 		if err != nil {
-			return nil, filterError(f.run.explain(f.ctx, err))
+			return nil, filterError(f.run.explain(f.ctx, err), "", "")
 		}
 		if chunk == nil {
 			break

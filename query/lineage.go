@@ -61,15 +61,16 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 		return nil, outputs{}, err
 	}
 	var answer struct {
-		Error   bool     `json:"error"`
-		Message string   `json:"error_message"`
-		Plans   []object `json:"plans"`
+		Error    bool     `json:"error"`
+		Message  string   `json:"error_message"`
+		Position string   `json:"position"`
+		Plans    []object `json:"plans"`
 	}
 	if err := json.Unmarshal([]byte(text), &answer); err != nil {
 		return nil, outputs{}, fault.New(fault.Internal, "query: the planner's answer: %w", err)
 	}
 	if answer.Error {
-		return nil, outputs{}, fault.New(fault.Invalid, "%s", answer.Message)
+		return nil, outputs{}, placed(answer.Position, fault.New(fault.Invalid, "%s", answer.Message))
 	}
 	a := &analysis{run: r, ctes: map[float64]outputs{}, survey: survey{used: map[tableColumn]bool{}}}
 	if len(answer.Plans) != 1 {
@@ -356,6 +357,9 @@ func (a *analysis) check(v any) error {
 		}
 	case object:
 		if err := a.judge(v); err != nil {
+			if offset := location(v); offset >= 0 {
+				err = &engine.Placed{Offset: offset, Err: err}
+			}
 			return err
 		}
 		for _, e := range v {
@@ -365,6 +369,30 @@ func (a *analysis) check(v any) error {
 		}
 	}
 	return nil
+}
+
+// location is where in the text an expression stands, by itself or else by the
+// first of what it is made of; -1 if nobody says.
+func location(v any) int {
+	found := -1
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if at := location(e); at >= 0 && (found < 0 || at < found) {
+				found = at
+			}
+		}
+	case object:
+		if at, ok := v["query_location"].(float64); ok && at >= 0 && at < 1<<52 {
+			return int(at)
+		}
+		for _, e := range v {
+			if at := location(e); at >= 0 && (found < 0 || at < found) {
+				found = at
+			}
+		}
+	}
+	return found
 }
 
 // refers says that the type of an expression holds references.

@@ -354,12 +354,12 @@ func replaceIn(v any, column func(at int) object) (any, bool) {
 }
 
 // setParams tells lookups the values of the parameters.
-func (r *run) setParams(params []Param, values []any) {
+func (r *run) setParams(values []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.params = make(map[string]any, len(values))
 	for i, v := range values {
-		r.params[params[i].Name] = v
+		r.params[strconv.Itoa(i+1)] = v
 	}
 }
 

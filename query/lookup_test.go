@@ -79,7 +79,7 @@ func (h *house) ids(sql string, params ...arrow.Array) []int64 {
 		}
 		values := array.NewRecordBatch(arrow.NewSchema(fields, nil), params, 1)
 		defer values.Release()
-		if err := st.Bind(values, 0); err != nil {
+		if err := st.Bind(h.tb.Context(), values, 0); err != nil {
 			h.tb.Fatalf("%s: %v", sql, err)
 		}
 	}

@@ -26,6 +26,7 @@ type result struct {
 
 	ctx      context.Context
 	unlink   func()
+	place    func(error) error // finds the place in the statement's text
 	target   int64
 	conform  conformer
 	waiting  arrow.RecordBatch // fetched, did not fit into the last batch
@@ -41,24 +42,20 @@ type result struct {
 // start executes the statement on a run.
 func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) (*result, error) {
 	unlink := r.while(ctx)
-	binding := s.binding
-	if p.filled {
-		binding = nil
-	}
-	for i, v := range binding {
+	for i, v := range s.binding {
 		if err := p.prepared.Bind(i, v); err != nil {
 			unlink()
 			return nil, err
 		}
 	}
-	r.setParams(s.params, binding)
+	r.setParams(s.binding)
 	rows, err := p.execute(ctx)
 	if err != nil {
 		unlink()
-		return nil, r.explain(ctx, err)
+		return nil, s.place(r.explain(ctx, err))
 	}
 	res := &result{
-		run: r, prepared: p.prepared, rows: rows, columns: p.columns, ctx: ctx, unlink: unlink,
+		run: r, prepared: p.prepared, rows: rows, columns: p.columns, ctx: ctx, unlink: unlink, place: s.place,
 		target: o.BatchBytes, conform: conformer{registry: s.engine.registry},
 	}
 	if res.target <= 0 {
@@ -131,7 +128,7 @@ func (res *result) Next() bool {
 	}
 	if err != nil || res.cur == nil {
 		res.ended = true
-		res.err = res.run.explain(res.ctx, err)
+		res.err = res.place(res.run.explain(res.ctx, err))
 		return false
 	}
 	res.produced = true

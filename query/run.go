@@ -170,10 +170,19 @@ func (r *run) explain(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed != nil {
-		err = r.failed
+		err = at(err, r.failed)
 		r.failed = nil
 	}
 	return advise(err)
+}
+
+// at puts another error in the place of one of the engine.
+func at(err, other error) error {
+	var p *engine.Placed
+	if errors.As(err, &p) {
+		return &engine.Placed{Offset: p.Offset, Err: other}
+	}
+	return other
 }
 
 // advise adds what to write to errors about the types of blob columns.

@@ -2,13 +2,14 @@ package query
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/spelling"
 	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
@@ -17,7 +18,10 @@ import (
 // Param is a parameter of a statement.
 type Param struct {
 	Name string         // without $; the number of a positional one
-	Type arrow.DataType // null when the statement leaves it open
+	Type arrow.DataType // null when nothing is known of it
+	// Open says that the statement leaves the type to the value that is bound;
+	// Type is then one with which the statement can be planned.
+	Open bool
 }
 
 // Statement is a prepared statement. Its methods are for one goroutine at a
@@ -26,14 +30,22 @@ type Statement struct {
 	engine  *Engine
 	session Session
 	text    *statement.Statement
-	sql     string // what the engine runs: AT clauses are calls of lance_scan
+	sql     string           // what the engine runs, see compose
+	edits   []statement.Edit // that made it of the text
 
-	first   *run // of Prepare, until it is used or closed
-	plan    *plan
-	params  []Param
-	binding []any
-	values  []string // the binding as SQL
-	bound   bool
+	first *run // of Prepare, until it is used or closed
+	plan  *plan
+
+	params   []Param
+	inferred []*engine.Type // of the parameters
+	guesses  []string       // casts with which an open statement can be planned; nil = none are known
+	casts    []string       // the types that parameters are cast to without being so in the text; "" = none
+	numbers  []int          // parameters by the engine's numbers, nil when those are the same
+	binding  []any
+
+	bound  *Statement            // what runs with the values of Bind: the statement or one of others
+	others map[string]*Statement // this one with types for its parameters, by those
+	filled *Statement            // this one with values in the place of its parameters
 }
 
 // plan is a statement as prepared on a run.
@@ -41,7 +53,6 @@ type plan struct {
 	prepared *engine.Prepared
 	columns  []resultColumn // nil until the types are known
 	unknown  bool
-	filled   bool      // values stand in its text
 	counted  *relation // its rows are all that the statement counts
 	pins     []Pin
 }
@@ -58,41 +69,51 @@ func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statemen
 		return nil, fault.New(fault.Unsupported, "%s is not served by this server: it only reads", parsed.Kind)
 	}
 	st := &Statement{engine: e, session: s, text: parsed}
-	if st.sql, err = rewriteAts(parsed); err != nil {
-		return nil, err
-	}
 	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
+	if err := st.begin(ctx, parsed.Numbered(), false); err != nil {
+		return nil, err
+	}
+	if err := st.describeParams(ctx); err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// Again prepares the same statement anew, over the versions that this one read.
+// It may be called while this one is in use, and after Close.
+func (s *Statement) Again(ctx context.Context) (*Statement, error) {
+	ctx, cancel := s.engine.withTimeout(ctx)
+	defer cancel()
+	st := &Statement{
+		engine: s.engine, session: s.session, text: s.text, sql: s.sql, edits: s.edits, params: s.params, inferred: s.inferred, casts: s.casts, guesses: s.guesses,
+	}
+	st.session.Pins = s.plan.pins
+	var err error
 	st.first, st.plan, err = st.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range st.plan.prepared.Params() {
-		st.params = append(st.params, Param{Name: p.Name, Type: paramType(p.Type)})
-	}
-	st.binding, st.values = make([]any, len(st.params)), make([]string, len(st.params))
 	return st, nil
 }
 
-// rewriteAts turns t AT (VERSION => 3) into lance_scan('t', version := 3).
-func rewriteAts(s *statement.Statement) (string, error) {
-	edits := make([]statement.Edit, 0, len(s.Ats))
-	for _, at := range s.Ats {
-		if at.Literal.Kind == 0 || at.Literal.Kind == statement.Bound {
-			return "", fault.New(fault.Invalid, "query: AT (%s => …) takes a number or text, not an expression or parameter: %q", at.Unit, at.Value.Of(s.Text))
-		}
-		argument := "version"
-		value := at.Value.Of(s.Text)
-		if at.Unit == statement.AtTimestamp {
-			argument, value = "timestamp", "CAST("+value+" AS VARCHAR)"
-		}
-		edits = append(edits, at.Replace(s.Text, fmt.Sprintf("lance_scan(%s, %s := %s)", literal(at.Table.String()), argument, value)))
+// begin writes the text that the engine runs and plans it.
+func (s *Statement) begin(ctx context.Context, params []statement.Edit, latest bool) error {
+	r, err := s.engine.newRun(ctx, s.session)
+	if err != nil {
+		return err
 	}
-	whole, err := statement.Rewrite(s.Text, edits...)
-	if err != nil || len(edits) > 0 {
-		return whole, err
+	defer r.while(ctx)()
+	if s.sql, s.edits, err = r.compose(ctx, s.text, params, latest); err == nil {
+		s.plan, err = s.on(ctx, r)
 	}
-	return s.Span.Of(s.Text), nil
+	if err != nil {
+		r.close()
+		return s.place(err)
+	}
+	s.first = r
+	return nil
 }
 
 // prepare plans the statement on a new run.
@@ -105,7 +126,7 @@ func (s *Statement) prepare(ctx context.Context) (*run, *plan, error) {
 	p, err := s.on(ctx, r)
 	if err != nil {
 		r.close()
-		return nil, nil, err
+		return nil, nil, s.place(err)
 	}
 	return r, p, nil
 }
@@ -141,6 +162,7 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	if learnt && tree != nil && !tree.catalog {
 		s.engine.recall.put(at, &known{tree, found})
 	}
+	s.name(p.columns)
 	r.mu.Lock()
 	p.pins = append([]Pin(nil), r.pins...)
 	r.mu.Unlock()
@@ -178,7 +200,7 @@ func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *find
 		return nil, nil, r.explain(ctx, err)
 	}
 	types := p.prepared.Columns()
-	for _, c := range append(types, p.prepared.Params()...) {
+	for _, c := range types {
 		p.unknown = p.unknown || c.Type.Unknown()
 	}
 	if p.unknown { // the engine has no plan of open types
@@ -225,6 +247,10 @@ func (s *Statement) names(ctx context.Context, r *run, t *tree) (*tree, error) {
 	if t == nil {
 		var err error
 		if t, err = r.parse(ctx, query); err != nil {
+			var p *engine.Placed
+			if errors.As(err, &p) {
+				p.Offset += len(s.sql) - len(query)
+			}
 			return nil, err
 		}
 	}
@@ -241,13 +267,9 @@ func (s *Statement) names(ctx context.Context, r *run, t *tree) (*tree, error) {
 	return t, nil
 }
 
-// mainText is the statement behind EXPLAIN, rewritten as the whole is.
+// mainText is the statement behind EXPLAIN, composed as the whole is.
 func (s *Statement) mainText() string {
-	front := s.text.Text[s.text.Span.Start:s.text.Main.Start]
-	if len(s.text.Ats) > 0 {
-		front = s.text.Text[:s.text.Main.Start]
-	}
-	return strings.TrimRight(strings.TrimPrefix(s.sql, front), "; \t\r\n")
+	return strings.TrimPrefix(s.sql, s.text.Text[s.text.Span.Start:s.text.Main.Start])
 }
 
 // Kind names the statement as SQL does.
@@ -265,42 +287,27 @@ func (s *Statement) Pins() []Pin { return s.plan.pins }
 
 // Known says whether the types of the result are known: parameters can leave
 // them open until values are bound.
-func (s *Statement) Known() bool { return !s.plan.unknown }
+func (s *Statement) Known() bool { return !s.plan.unknown || s.bound != nil && !s.bound.plan.unknown }
 
-// Schema is the schema of the result with blob columns in a face.
+// Schema is the schema of the result with blob columns in a face: with the
+// values that are bound, else with the types of Params. It is fault.Invalid when
+// the result depends on values and none are bound.
 func (s *Statement) Schema(view schema.View) (*arrow.Schema, error) {
-	if s.plan.unknown {
-		return nil, fault.New(fault.Invalid, "query: the types of the result depend on the types of the parameters; give them with a cast, as in ?::BIGINT")
+	from := s
+	switch {
+	case s.bound != nil:
+		from = s.bound
+	case s.plan.unknown && s.others[guessed] != nil:
+		from = s.others[guessed]
 	}
-	return schemaOf(s.plan.columns, view)
+	if from.plan.unknown {
+		return nil, fault.New(fault.Invalid, "query: the result depends on the values of the parameters: %w", ErrOpen)
+	}
+	return schemaOf(from.plan.columns, view)
 }
 
-// Bind sets all parameters from a row of a record, column by column; a record
-// whose columns have the names of the parameters is matched by name.
-func (s *Statement) Bind(rec arrow.RecordBatch, row int) error {
-	if int(rec.NumCols()) != len(s.params) {
-		return fault.New(fault.Invalid, "query: %d values for the %d parameters of the statement", rec.NumCols(), len(s.params))
-	}
-	if row < 0 || int64(row) >= rec.NumRows() {
-		return fault.New(fault.Invalid, "query: the parameters have no row %d", row)
-	}
-	for i, p := range s.params {
-		at := i
-		if found := rec.Schema().FieldIndices(p.Name); len(found) == 1 {
-			at = found[0]
-		}
-		v, err := paramValue(rec.Column(at), row)
-		if err != nil {
-			return fault.New(fault.Invalid, "query: parameter %s, row %d: %w", p.Name, row, err)
-		}
-		s.binding[i] = v
-		if s.values[i], err = paramLiteral(rec.Column(at), row); err != nil {
-			return fault.New(fault.Invalid, "query: parameter %s, row %d: %w", p.Name, row, err)
-		}
-	}
-	s.bound = true
-	return nil
-}
+// ErrOpen is the reason why a statement has no schema before values are bound.
+var ErrOpen = errors.New("bind values, or give their types with a cast, as in ?::BIGINT")
 
 // Close forgets the statement; results live on.
 func (s *Statement) Close() {
@@ -309,6 +316,13 @@ func (s *Statement) Close() {
 		s.first.close()
 		s.first = nil
 	}
+	for _, o := range s.others {
+		o.Close()
+	}
+	if s.filled != nil {
+		s.filled.Close()
+	}
+	s.bound, s.others, s.filled = nil, nil, nil
 }
 
 // QueryOptions say how a result is wanted.
@@ -329,8 +343,11 @@ type QueryOptions struct { //nolint:revive // they are those of Statement.Query
 // Query starts the statement. The result is computed while it is read and ends
 // with ctx.
 func (s *Statement) Query(ctx context.Context, o QueryOptions) (array.RecordReader, error) {
-	if len(s.params) > 0 && !s.bound {
-		return nil, fault.New(fault.Invalid, "query: the statement has %d parameters and no values are bound", len(s.params))
+	if len(s.params) > 0 && s.bound == nil {
+		return nil, fault.New(fault.Invalid, "query: the statement has %s and no values are bound", spelling.Count(len(s.params), "parameter"))
+	}
+	if s.bound != nil {
+		s = s.bound
 	}
 	ctx, cancel := s.engine.withTimeout(ctx)
 	r, p, err := s.take(ctx, o.AsPrepared)
@@ -355,19 +372,12 @@ func (s *Statement) Query(ctx context.Context, o QueryOptions) (array.RecordRead
 
 // take gives the run of Prepare once, else a new one.
 func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, error) {
-	if asPrepared && s.first != nil && !s.plan.unknown {
+	if asPrepared && s.first != nil {
 		r := s.first
 		s.first = nil
 		return r, s.plan, nil
 	}
 	again := *s
-	if s.plan.unknown {
-		filled, err := s.filled()
-		if err != nil {
-			return nil, nil, err
-		}
-		again = *filled
-	}
 	if asPrepared {
 		again.session.Pins = s.plan.pins
 	}
@@ -375,46 +385,17 @@ func (s *Statement) take(ctx context.Context, asPrepared bool) (*run, *plan, err
 	if err != nil {
 		return nil, nil, err
 	}
-	p.filled = s.plan.unknown
-	if !s.plan.unknown && !p.unknown {
-		was, err := schemaOf(s.plan.columns, schema.Materialized)
-		if err == nil {
-			var is *arrow.Schema
-			if is, err = schemaOf(p.columns, schema.Materialized); err == nil && !is.Equal(was) {
-				err = fault.New(fault.Precondition, "query: a table of the statement has other columns than when it was prepared; prepare it again")
-			}
+	was, err := schemaOf(s.plan.columns, schema.Materialized)
+	if err == nil {
+		var is *arrow.Schema
+		if is, err = schemaOf(p.columns, schema.Materialized); err == nil && !is.Equal(was) {
+			err = fault.New(fault.Precondition, "query: a table of the statement has other columns than when it was prepared; prepare it again")
 		}
-		if err != nil {
-			p.prepared.Close()
-			r.close()
-			return nil, nil, err
-		}
+	}
+	if err != nil {
+		p.prepared.Close()
+		r.close()
+		return nil, nil, err
 	}
 	return r, p, nil
-}
-
-// filled is the statement with its values in the place of its parameters. The
-// types of one that leaves them open, and what it does with blob columns, are
-// known only then.
-func (s *Statement) filled() (*Statement, error) {
-	text := s.text.Text
-	edits := make([]statement.Edit, 0, len(s.text.Params))
-	for _, p := range s.text.Params {
-		if p.Index > len(s.values) {
-			return nil, fault.New(fault.Internal, "query: parameter %d of %d", p.Index, len(s.values))
-		}
-		edits = append(edits, statement.Edit{Span: p.Span, Text: s.values[p.Index-1]})
-	}
-	text, err := statement.Rewrite(text, edits...)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := statement.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	again := *s
-	again.text, again.params, again.binding = parsed, nil, nil
-	again.sql, err = rewriteAts(parsed)
-	return &again, err
 }

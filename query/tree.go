@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query/engine"
 )
 
 // tree is what a reading statement names, as the engine's parser sees it.
@@ -50,6 +52,7 @@ func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
 	var answer struct {
 		Error      bool   `json:"error"`
 		Message    string `json:"error_message"`
+		Position   string `json:"position"`
 		Statements []any  `json:"statements"`
 	}
 	if err := json.Unmarshal([]byte(text), &answer); err != nil {
@@ -59,12 +62,29 @@ func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
 	case answer.Error && strings.Contains(answer.Message, "Only SELECT statements"):
 		return nil, fault.New(fault.Invalid, "query: this is no query; the statement must be one that reads")
 	case answer.Error:
-		return nil, fault.New(fault.Invalid, "Parser Error: %s", answer.Message)
+		return nil, placed(answer.Position, fault.New(fault.Invalid, "Parser Error: %s", answer.Message))
 	case len(answer.Statements) != 1:
 		return nil, fault.New(fault.Invalid, "query: %d statements; send one at a time", len(answer.Statements))
 	}
 	t := &tree{}
 	return t, t.walk(answer.Statements[0])
+}
+
+// placed puts an error where the engine says in digits.
+func placed(position string, err error) error {
+	if offset, bad := strconv.Atoi(position); bad == nil && offset >= 0 {
+		return &engine.Placed{Offset: offset, Err: err}
+	}
+	return err
+}
+
+// here puts a refusal where a node of the tree stands.
+func here(n map[string]any, format string, args ...any) error {
+	err := fault.New(fault.Invalid, format, args...)
+	if offset := location(n); offset >= 0 {
+		return &engine.Placed{Offset: offset, Err: err}
+	}
+	return err
 }
 
 // walk collects names and refuses functions.
@@ -94,7 +114,7 @@ func (t *tree) node(n map[string]any) error {
 	switch text("type") {
 	case "BASE_TABLE":
 		if n["at_clause"] != nil {
-			return fault.New(fault.Invalid, "query: AT stands behind a table here; write lance_scan('%s', version := …)", text("table_name"))
+			return here(n, "query: AT stands behind a table here; write lance_scan('%s', version := …)", text("table_name"))
 		}
 		t.add(text("catalog_name"), text("schema_name"), text("table_name"))
 	case "TABLE_FUNCTION":
@@ -102,19 +122,19 @@ func (t *tree) node(n map[string]any) error {
 		name, _ := f["function_name"].(string)
 		name = strings.ToLower(name)
 		if !slices.Contains(allowedTables, name) {
-			return fault.New(fault.Invalid, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
+			return here(f, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
 		}
 		t.catalog = t.catalog || slices.Contains(listings, name)
 	case "SHOW_REF":
 		switch text("show_type") {
 		case "SUMMARY":
-			return fault.New(fault.Invalid, "query: SUMMARIZE is not served; write the aggregates that you need")
+			return here(n, "query: SUMMARIZE is not served; write the aggregates that you need")
 		case "SHOW_FROM", "SHOW_UNQUALIFIED":
 			t.catalog = true
 		}
 	case "FUNCTION":
 		if name := strings.ToLower(text("function_name")); slices.Contains(refusedFunctions, name) {
-			return fault.New(fault.Invalid, "query: the function %q is not served", name)
+			return here(n, "query: the function %q is not served", name)
 		}
 	}
 	return nil

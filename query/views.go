@@ -186,7 +186,7 @@ func (r *run) missing(ctx context.Context, err error, named *tree) error {
 			continue
 		}
 		if _, lost := r.engine.cat.Table(ctx, r.candidates(path)[0]); lost != nil && fault.KindOf(lost) == fault.NotFound {
-			return lost
+			return at(err, lost)
 		}
 	}
 	return err

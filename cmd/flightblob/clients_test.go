@@ -505,6 +505,24 @@ func TestDatabaseSQLDriver(t *testing.T) {
 				t.Errorf("%v (%T) comes back as %v (%T), %v", given, given, got, got, err)
 			}
 		}
+		// The types of values decide where the statement leaves them open; what the
+		// driver has no type for goes as text.
+		for _, given := range []any{int64(-7), "öé", 2.5, true} {
+			var got any
+			if err := db.QueryRowContext(ctx, "SELECT ?", given).Scan(&got); err != nil || got != given {
+				t.Errorf("%v (%T) comes back as %v (%T), %v", given, given, got, got, err)
+			}
+		}
+		for query, given := range map[string]any{
+			"SELECT 1 + ? = 8": int64(7), "SELECT 1 + ? = 8.5": 7.5, "SELECT DATE '2026-01-02' = ?": "2026-01-02",
+			"SELECT TIMESTAMPTZ '2026-01-02 03:04:05Z' = ?": "2026-01-02 03:04:05Z", "SELECT 1.25 = ?::DECIMAL(5, 2)": "1.25",
+			"SELECT 'abc'::BLOB = from_hex(?)": "616263",
+		} {
+			var got bool
+			if err := db.QueryRowContext(ctx, query, given).Scan(&got); err != nil || !got {
+				t.Errorf("%s with %v: %v, %v", query, given, got, err)
+			}
+		}
 		var none sql.NullInt64
 		if err := db.QueryRowContext(ctx, "SELECT ?::BIGINT", nil).Scan(&none); err == nil || !strings.Contains(err.Error(), "invalid value type <nil>") {
 			t.Errorf("null is bound, %v: docs/clients.md says otherwise", err)

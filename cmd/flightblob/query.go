@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/status"
 
+	"github.com/flightblob/flightblob/internal/spelling"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/query/statement"
@@ -176,7 +177,7 @@ func (r *runner) statement(ctx context.Context, sql string) error {
 	}
 	if a.rows == nil {
 		if a.changed >= 0 {
-			r.note(plural(a.changed, "row")+" changed", start)
+			r.note(spelling.Count(a.changed, "row")+" changed", start)
 		}
 		return nil
 	}
@@ -185,7 +186,7 @@ func (r *runner) statement(ctx context.Context, sql string) error {
 	if err != nil {
 		return r.failure(ctx, sql, err)
 	}
-	r.note(plural(n, "row"), start)
+	r.note(spelling.Count(n, "row"), start)
 	return nil
 }
 
@@ -193,13 +194,6 @@ func (r *runner) note(text string, start time.Time) {
 	if r.notes != nil {
 		fmt.Fprintf(r.notes, "%s in %.3f s\n", text, time.Since(start).Seconds())
 	}
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.FormatInt(n, 10) + " " + what + "s"
 }
 
 // failure says why a statement failed, with a caret where that is known.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/flightblob/flightblob/internal/spelling"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/query/statement"
@@ -67,7 +68,7 @@ func (p *inProcess) run(ctx context.Context, sql, face string) (answer, error) {
 	}
 	defer st.Close()
 	if n := len(st.Params()); n > 0 {
-		return answer{}, usagef("the statement has %s, which nobody binds here; write the values", plural(int64(n), "parameter"))
+		return answer{}, usagef("the statement has %s, which nobody binds here; write the values", spelling.Count(int64(n), "parameter"))
 	}
 	rows, err := st.Query(ctx, query.QueryOptions{View: faces[face]})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/internal/spelling"
 )
 
 // sampled is how many rows decide how wide columns are.
@@ -113,7 +115,7 @@ func (t *tableWriter) begin() {
 	}
 	t.waiting = nil
 	if hidden := t.fields[len(t.widths):]; len(hidden) > 0 {
-		fmt.Fprintf(t.out, "… %s more for a wider screen or another --format\n", plural(int64(len(hidden)), "column"))
+		fmt.Fprintf(t.out, "… %s more for a wider screen or another --format\n", spelling.Count(len(hidden), "column"))
 	}
 }
 

@@ -109,7 +109,7 @@ public class Clients {
       }
       try (PreparedStatement s = c.prepareStatement("SELECT count(*) FROM pictures WHERE taken < ?")) {
         s.setTimestamp(1, Timestamp.valueOf("2030-01-01 00:00:00"));
-        want(rows(s.executeQuery()).equals(List.of("0")), "milliseconds are bound whatever unit is described");
+        want(rows(s.executeQuery()).equals(List.of("6")), "milliseconds are bound whatever unit is described");
       }
       try (Statement s = c.createStatement(); ResultSet r = s.executeQuery("SELECT img FROM pictures WHERE id = 1")) {
         want(r.next() && refused(() -> r.getBlob(1)).contains("not supported"), "getBlob");
@@ -123,7 +123,7 @@ public class Clients {
         s.setLong(2, Long.MAX_VALUE);
         want(rows(s.executeQuery()).equals(List.of("6")), "times and unsigned numbers as parameters");
         s.setLong(2, -1);
-        want(refused(s::executeQuery).contains("-1 is no uint64"), "a negative one");
+        want(rows(s.executeQuery()).equals(List.of("6")), "a negative one");
       }
       try (ResultSet r = c.getMetaData().getColumns(null, null, "pictures", "serial")) {
         want(r.next() && r.getInt("DATA_TYPE") == Types.BIGINT, r.getInt("DATA_TYPE"));
@@ -144,6 +144,35 @@ public class Clients {
         want(rows(s.executeQuery()).isEmpty(), "null");
         // The driver checks against the described type itself.
         want(refused(() -> { s.setString(1, "3"); return s.executeQuery(); }).contains("STRING"), "text for a number");
+      }
+      // Types that the statement leaves open are described as the first that fit.
+      sql = "SELECT ?, 1 + ?, octet_length(?), id + ?, ?::DATE, ?::TIMESTAMP, ?::TIME, ?::DECIMAL(5, 2), ?::BOOLEAN,"
+          + " CAST(? AS INT), taken = ? FROM pictures WHERE id = ?";
+      try (PreparedStatement s = c.prepareStatement(sql)) {
+        s.setString(1, "text");
+        s.setDouble(2, 1.5);
+        s.setBytes(3, new byte[] {1, 2, 3});
+        s.setLong(4, 1L << 40);
+        s.setDate(5, java.sql.Date.valueOf("2026-01-02"));
+        s.setTimestamp(6, new Timestamp(1767323045678L));
+        s.setTime(7, new Time(3723000L));
+        s.setBigDecimal(8, new java.math.BigDecimal("1.25"));
+        s.setBoolean(9, true);
+        s.setNull(10, Types.INTEGER);
+        s.setTimestamp(11, new Timestamp(1767323045000L));
+        s.setInt(12, 4);
+        ResultSet r = s.executeQuery();
+        want(r.next() && r.getString(1).equals("text") && r.getDouble(2) == 2.5 && r.getLong(3) == 3, "text, double, bytes");
+        want(r.getLong(4) == (1L << 40) + 4, r.getString(4));
+        want(r.getString(5).equals("2026-01-02") && r.getTimestamp(6).getTime() == 1767323045678L, r.getString(6));
+        want(r.getString(7).startsWith("01:02:03") && r.getBigDecimal(8).toPlainString().equals("1.25"), r.getString(7));
+        want(r.getBoolean(9) && r.getString(10) == null && r.getBoolean(11) && !r.next(), "boolean, null, time with a zone");
+      }
+      // What only the values decide, the driver learns when they are bound.
+      try (PreparedStatement s = c.prepareStatement("SELECT count(*) FROM pictures AT (VERSION => ?) WHERE id < ?")) {
+        s.setLong(1, 1);
+        s.setLong(2, 3);
+        want(rows(s.executeQuery()).equals(List.of("3")), "version");
       }
       try (PreparedStatement s = c.prepareStatement("SELECT id FROM pictures WHERE blob_bytes(img) = ?")) {
         s.setBytes(1, new byte[0]);

@@ -6,6 +6,7 @@ package sqlengine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -46,15 +47,15 @@ func (e *Engine) Prepare(ctx context.Context, ns flightsvc.Namespace, text strin
 	if err != nil {
 		return nil, err
 	}
-	st := &stmt{engine: e, session: session, text: text, kind: planned.Kind(), parsed: parsed, planned: planned}
+	st := &stmt{engine: e, kind: planned.Kind(), parsed: parsed, planned: planned}
 	st.pins = planned.Pins()
-	st.params = paramsOf(parsed, planned)
+	st.params = paramsOf(planned)
 	st.plain, st.isPlain = e.plainScan(ctx, st)
 	return st, nil
 }
 
-// paramsOf describes the parameters; those whose type is open are text.
-func paramsOf(parsed *statement.Statement, planned *query.Statement) *arrow.Schema {
+// paramsOf describes the parameters; those of which nothing is known are text.
+func paramsOf(planned *query.Statement) *arrow.Schema {
 	params := planned.Params()
 	if len(params) == 0 {
 		return nil
@@ -62,32 +63,30 @@ func paramsOf(parsed *statement.Statement, planned *query.Statement) *arrow.Sche
 	fields := make([]arrow.Field, len(params))
 	for i, p := range params {
 		fields[i] = arrow.Field{Name: p.Name, Type: p.Type, Nullable: true}
-		if isOpen(p) {
+		if p.Type.ID() == arrow.NULL {
 			fields[i].Type = arrow.BinaryTypes.String
+		}
+		if p.Open {
+			fields[i].Metadata = flightsvc.OpenParam
 		}
 	}
 	return arrow.NewSchema(fields, nil)
 }
 
-func isOpen(p query.Param) bool { return p.Type == nil || p.Type.ID() == arrow.NULL }
-
 // stmt is a statement that reads.
 type stmt struct {
 	engine  *Engine
-	session query.Session
-	text    string
 	kind    string
 	parsed  *statement.Statement
-	planned *query.Statement // nil once closed
+	planned *query.Statement
 	params  *arrow.Schema
 	pins    []query.Pin
 	plain   flightsvc.PlainScan
 	isPlain bool
 
-	// typed is the statement with its open parameters cast to the types that were
-	// bound, which are given by key.
-	typed *query.Statement
-	key   string
+	// bound are the parameters whose values planned has.
+	bound arrow.RecordBatch
+	row   int
 }
 
 var _ flightsvc.Statement = (*stmt)(nil)
@@ -105,35 +104,52 @@ func (s *stmt) Params() *arrow.Schema { return s.params }
 func (s *stmt) PlainScan() (flightsvc.PlainScan, bool) { return s.plain, s.isPlain }
 
 // Schema implements flightsvc.Statement.
-func (s *stmt) Schema(view schema.View, params *arrow.Schema) (*arrow.Schema, error) {
-	st, err := s.with(context.Background(), params)
-	if err != nil {
-		return nil, err
-	}
-	return st.Schema(view)
-}
-
-// Query implements flightsvc.Statement.
-func (s *stmt) Query(ctx context.Context, params arrow.RecordBatch, row int, o flightsvc.QueryOptions) (array.RecordReader, error) {
-	var types *arrow.Schema
-	if params != nil {
-		types = params.Schema()
-	}
-	st, err := s.with(ctx, types)
-	if err != nil {
-		return nil, err
-	}
+func (s *stmt) Schema(ctx context.Context, view schema.View, params arrow.RecordBatch) (*arrow.Schema, error) {
 	if params != nil && s.params != nil {
-		named := s.inOrder(params)
-		defer named.Release()
-		if err := st.Bind(named, row); err != nil {
+		if err := s.bind(ctx, params, min(int(params.NumRows())-1, 0)); err != nil {
 			return nil, err
 		}
 	}
-	return st.Query(ctx, query.QueryOptions{
+	sch, err := s.planned.Schema(view)
+	if errors.Is(err, query.ErrOpen) {
+		err = open{err}
+	}
+	return sch, err
+}
+
+// open is an error that is also flightsvc.ErrOpen.
+type open struct{ error }
+
+func (o open) Unwrap() error { return o.error }
+
+func (open) Is(target error) bool { return target == flightsvc.ErrOpen }
+
+// Query implements flightsvc.Statement.
+func (s *stmt) Query(ctx context.Context, params arrow.RecordBatch, row int, o flightsvc.QueryOptions) (array.RecordReader, error) {
+	if params != nil && s.params != nil {
+		if err := s.bind(ctx, params, row); err != nil {
+			return nil, err
+		}
+		s.bound = nil // it may change with the next
+	}
+	return s.planned.Query(ctx, query.QueryOptions{
 		View: o.View, BatchBytes: o.Materialize.BatchBytes, MaxValue: o.Materialize.MaxValue,
 		Map: o.Materialize.Map, AsPrepared: true,
 	})
+}
+
+// bind gives the statement a row of parameters, unless it has that one already.
+func (s *stmt) bind(ctx context.Context, params arrow.RecordBatch, row int) error {
+	if s.bound == params && s.row == row {
+		return nil
+	}
+	named := s.inOrder(params)
+	defer named.Release()
+	if err := s.planned.Bind(ctx, named, row); err != nil {
+		return err
+	}
+	s.bound, s.row = params, row
+	return nil
 }
 
 // inOrder gives parameters the names that the statement has for them, by
@@ -159,108 +175,21 @@ func (s *stmt) inOrder(params arrow.RecordBatch) arrow.RecordBatch {
 
 // Again implements flightsvc.Statement.
 func (s *stmt) Again(ctx context.Context) (flightsvc.Statement, error) {
-	session := s.session
-	session.Pins = s.pins
-	planned, err := s.engine.sql.Prepare(ctx, session, s.text)
+	planned, err := s.planned.Again(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &stmt{
-		engine: s.engine, session: session, text: s.text, kind: s.kind, parsed: s.parsed, planned: planned,
+		engine: s.engine, kind: s.kind, parsed: s.parsed, planned: planned,
 		params: s.params, pins: s.pins, plain: s.plain, isPlain: s.isPlain,
 	}, nil
 }
 
 // Close implements flightsvc.Statement.
 func (s *stmt) Close() error {
-	for _, st := range []*query.Statement{s.planned, s.typed} {
-		if st != nil {
-			st.Close()
-		}
-	}
-	s.typed = nil
+	s.planned.Close()
+	s.bound = nil
 	return nil
-}
-
-// with is the statement for parameters of some types. Where the planner leaves
-// the type of a parameter open, the result's types depend on it: such parameters
-// are cast to the types that are bound, text when none are.
-func (s *stmt) with(ctx context.Context, types *arrow.Schema) (*query.Statement, error) {
-	if s.planned.Known() {
-		return s.planned, nil
-	}
-	edits := s.parsed.Numbered()
-	key := ""
-	for i, p := range s.planned.Params() {
-		if !isOpen(p) {
-			continue
-		}
-		var dt arrow.DataType = arrow.BinaryTypes.String
-		if types != nil && i < types.NumFields() {
-			dt = types.Field(i).Type
-		}
-		name, err := castName(dt)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "query: parameter %s: %w", p.Name, err)
-		}
-		key += name + ","
-		for n, use := range s.parsed.Params {
-			if use.Index == i+1 {
-				edits[n].Text = " CAST(" + edits[n].Text + " AS " + name + ") "
-			}
-		}
-	}
-	if s.typed != nil && s.key == key {
-		return s.typed, nil
-	}
-	text, err := statement.Rewrite(s.parsed.Text, edits...)
-	if err != nil {
-		return nil, err
-	}
-	session := s.session
-	session.Pins = s.pins
-	typed, err := s.engine.sql.Prepare(ctx, session, text)
-	if err != nil {
-		return nil, err
-	}
-	if s.typed != nil {
-		s.typed.Close()
-	}
-	s.typed, s.key = typed, key
-	return typed, nil
-}
-
-// castName is the SQL type that holds all values of a parameter's type.
-func castName(t arrow.DataType) (string, error) {
-	switch t := t.(type) {
-	case arrow.DecimalType:
-		if t.GetPrecision() <= 38 && t.GetScale() >= 0 && t.GetScale() <= t.GetPrecision() {
-			return "DECIMAL(" + itoa(t.GetPrecision()) + "," + itoa(t.GetScale()) + ")", nil
-		}
-		return "VARCHAR", nil
-	case *arrow.TimestampType:
-		switch {
-		case t.TimeZone != "":
-			return "TIMESTAMP WITH TIME ZONE", nil
-		case t.Unit == arrow.Nanosecond:
-			return "TIMESTAMP_NS", nil
-		}
-		return "TIMESTAMP", nil
-	}
-	if name, ok := castNames[t.ID()]; ok {
-		return name, nil
-	}
-	return "", fault.New(fault.Invalid, "a value of type %s cannot be bound; send it as text", t)
-}
-
-var castNames = map[arrow.Type]string{
-	arrow.NULL: "INTEGER", arrow.BOOL: "BOOLEAN",
-	arrow.INT8: "TINYINT", arrow.INT16: "SMALLINT", arrow.INT32: "INTEGER", arrow.INT64: "BIGINT",
-	arrow.UINT8: "UTINYINT", arrow.UINT16: "USMALLINT", arrow.UINT32: "UINTEGER", arrow.UINT64: "UBIGINT",
-	arrow.FLOAT16: "FLOAT", arrow.FLOAT32: "FLOAT", arrow.FLOAT64: "DOUBLE",
-	arrow.STRING: "VARCHAR", arrow.LARGE_STRING: "VARCHAR",
-	arrow.BINARY: "BLOB", arrow.LARGE_BINARY: "BLOB", arrow.FIXED_SIZE_BINARY: "BLOB",
-	arrow.DATE32: "DATE", arrow.DATE64: "DATE", arrow.TIME32: "TIME", arrow.TIME64: "TIME", arrow.DURATION: "INTERVAL",
 }
 
 // change is a statement that would change something. It is known by its outline.
@@ -302,7 +231,7 @@ func (c *change) Params() *arrow.Schema { return c.params }
 func (c *change) PlainScan() (flightsvc.PlainScan, bool) { return flightsvc.PlainScan{}, false }
 
 // Schema implements flightsvc.Statement.
-func (c *change) Schema(schema.View, *arrow.Schema) (*arrow.Schema, error) {
+func (c *change) Schema(context.Context, schema.View, arrow.RecordBatch) (*arrow.Schema, error) {
 	if c.update {
 		return nil, nil
 	}

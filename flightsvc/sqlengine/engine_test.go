@@ -37,7 +37,7 @@ import (
 // fixtures are tables of all shapes, each folder a root with tables of its own.
 var fixtures = []string{
 	"kinds_basic_v22", "nested_v22", "nested_v23", "fragments_and_deletions", "stable_row_ids", "column_added_later",
-	"legacy_v21", "non_nullable", "no_rows", "all_null", "many_inline", "shape_minimal",
+	"legacy_v21", "non_nullable", "no_rows", "all_null", "many_inline", "shape_minimal", "tags_and_branches",
 }
 
 // house is a server over fixtures and a client of it.
@@ -45,6 +45,19 @@ type house struct {
 	cat    *catalog.Catalog
 	engine *sqlengine.Engine
 	client *flightsql.Client
+	addr   string
+}
+
+// dial makes another client.
+func (h *house) dial(t testing.TB, opts ...grpc.DialOption) *flightsql.Client {
+	t.Helper()
+	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	c, err := flight.NewClientWithMiddleware(h.addr, nil, nil, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &flightsql.Client{Client: c}
 }
 
 func serve(t testing.TB) *house {
@@ -89,13 +102,8 @@ func over(t testing.TB, roots []catalog.Root, prefixes ...string) *house {
 		svc.Close()
 		sql.Close()
 	})
-	c, err := flight.NewClientWithMiddleware(l.Addr().String(), nil, nil,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	h.client = &flightsql.Client{Client: c}
+	h.addr = l.Addr().String()
+	h.client = h.dial(t)
 	return h
 }
 
@@ -329,6 +337,9 @@ func TestParameters(t *testing.T) {
 		{`SELECT ? AS v, typeof(?) AS t`, []arrow.Field{bigint("0"), text("1")}, `[{"0":7,"1":"x"}]`, []string{"7 | VARCHAR"}},
 		{`SELECT ? AS v`, []arrow.Field{bigint("0")}, `[{"0":7},{"0":null},{"0":9}]`, []string{"7", array.NullValueStr, "9"}},
 		{`SELECT ? AS v`, []arrow.Field{{Name: "0", Type: arrow.Null, Nullable: true}}, `[{"0":null}]`, []string{array.NullValueStr}},
+		{`SELECT 1 + ? AS v`, []arrow.Field{bigint("0")}, `[{"0":7},{"0":null},{"0":9}]`, []string{"8", array.NullValueStr, "10"}},
+		{`SELECT count(*) AS n FROM tags_and_branches.main."table" AT (VERSION => ?)`, []arrow.Field{bigint("0")}, `[{"0":1},{"0":2}]`, []string{"7", "14"}},
+		{`SELECT count(*) AS n FROM lance_scan(?)`, []arrow.Field{text("0")}, `[{"0":"tags_and_branches.table"},{"0":"kinds_basic_v22.table"}]`, []string{"14", "7"}},
 		{`SELECT id FROM kinds_basic_v22.main."table" WHERE id < ? ORDER BY id`, []arrow.Field{bigint("0")}, `[{"0":2},{"0":1}]`, []string{"0", "1", "0"}},
 		{`SELECT id FROM kinds_basic_v22.main."table" WHERE id = ?`, []arrow.Field{text("0")}, `[{"0":"3"}]`, []string{"3"}},
 	} {
@@ -360,21 +371,31 @@ func TestParameters(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Run("described", func(t *testing.T) {
-		p, err := h.client.Prepare(t.Context(), `SELECT id, ? AS open FROM kinds_basic_v22.main."table" WHERE id > ? AND blob_bytes(img) <> ?`)
+	// Clients that build what they send by the description are told what they build rightly.
+	const sql = `SELECT id, ? AS open FROM kinds_basic_v22.main."table" WHERE id > ? AND blob_bytes(img) <> ? AND make_timestamp(id) < ?::TIMESTAMP`
+	for agent, want := range map[string][]arrow.DataType{
+		"ADBC Flight SQL Driver 1": {arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.LargeBinary, &arrow.TimestampType{Unit: arrow.Microsecond}},
+		"grpc-java-netty/1":        {arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.LargeBinary, &arrow.TimestampType{Unit: arrow.Millisecond}},
+		"":                         nil, // database/sql goes by the values
+	} {
+		client := h.dial(t, grpc.WithUserAgent(agent))
+		p, err := client.Prepare(t.Context(), sql)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := p.ParameterSchema()
-		for i, want := range []arrow.DataType{arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.LargeBinary} {
-			if !arrow.TypeEqual(got.Field(i).Type, want) {
-				t.Errorf("parameter %d is %s, want %s", i, got.Field(i).Type, want)
+		if (got == nil) != (want == nil) {
+			t.Fatalf("%q is told of parameters %v", agent, got)
+		}
+		for i, dt := range want {
+			if !arrow.TypeEqual(got.Field(i).Type, dt) {
+				t.Errorf("%q: parameter %d is %s, want %s", agent, i, got.Field(i).Type, dt)
 			}
 		}
 		if ty := p.DatasetSchema().Field(1).Type; ty.ID() != arrow.STRING {
 			t.Errorf("an open column is described as %s", ty)
 		}
-	})
+	}
 }
 
 // Statements that write are told apart by kind and refused by it.

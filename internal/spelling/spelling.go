@@ -1,5 +1,5 @@
-// Package spelling finds the names that somebody may have meant, for errors
-// about names that do not exist.
+// Package spelling helps errors to say what they mean: the names that somebody
+// may have meant, and counts of things.
 package spelling
 
 import (

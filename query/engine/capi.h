@@ -180,7 +180,20 @@ extern void duckdb_slice_vector(duckdb_vector vector, duckdb_selection_vector se
 extern void duckdb_vector_reference_vector(duckdb_vector to, duckdb_vector from);
 
 extern void duckdb_destroy_value(duckdb_value *value);
+typedef struct {
+	uint64_t lower;
+	int64_t upper;
+} duckdb_hugeint;
+extern duckdb_value duckdb_create_int8(int8_t v);
+extern duckdb_value duckdb_create_int16(int16_t v);
+extern duckdb_value duckdb_create_int32(int32_t v);
+extern duckdb_value duckdb_create_uint8(uint8_t v);
+extern duckdb_value duckdb_create_uint16(uint16_t v);
+extern duckdb_value duckdb_create_uint32(uint32_t v);
+extern duckdb_value duckdb_create_hugeint(duckdb_hugeint v);
+extern duckdb_value duckdb_create_float(float v);
 extern duckdb_value duckdb_create_varchar_length(const char *text, idx_t length);
+extern duckdb_value duckdb_create_list_value(duckdb_logical_type type, duckdb_value *values, idx_t count);
 extern duckdb_value duckdb_create_blob(const uint8_t *data, idx_t length);
 extern duckdb_value duckdb_create_bool(bool v);
 extern duckdb_value duckdb_create_int64(int64_t v);

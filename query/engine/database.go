@@ -100,6 +100,7 @@ func (db *DB) setUp(cfg Config, functions []TableFunction) error {
 		"SET GLOBAL autoinstall_known_extensions = false",
 		"SET GLOBAL autoload_known_extensions = false",
 		"SET GLOBAL enable_external_access = false",
+		"SET GLOBAL errors_as_json = true", // with the place in the text
 		"SET GLOBAL lock_configuration = true",
 	)
 	for _, s := range statements {

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,12 +28,61 @@ var kinds = []struct {
 	{"Not implemented Error", fault.Unsupported},
 }
 
+// Placed is an error about one place in the text of a statement.
+type Placed struct {
+	Offset int // byte of the text
+	Err    error
+}
+
+// Error is the text of the error alone.
+func (p *Placed) Error() string { return p.Err.Error() }
+
+// Unwrap gives the error.
+func (p *Placed) Unwrap() error { return p.Err }
+
+// told is the engine's error as it is set to write it.
+type told struct {
+	Type     string `json:"exception_type"`
+	Message  string `json:"exception_message"`
+	Position string `json:"position"`
+}
+
+// read takes an error of the engine apart: its text, and the place in the
+// statement that it is about, -1 if in none.
+func read(text string) (string, int) {
+	var t told
+	at := strings.IndexByte(text, '{')
+	if at < 0 || json.Unmarshal([]byte(text[at:]), &t) != nil || t.Message == "" {
+		return text, -1
+	}
+	// Parser errors have their type in front.
+	if text = text[:at] + t.Message; at == 0 {
+		text = t.Type + " Error: " + t.Message
+		if strings.HasSuffix(t.Type, "Error") {
+			text = t.Type + ": " + t.Message
+		}
+	}
+	if offset, err := strconv.Atoi(t.Position); err == nil && offset >= 0 {
+		return text, offset
+	}
+	return text, -1
+}
+
 // Interrupted is the text that the engine gives for an interrupted statement.
 const interrupted = "INTERRUPT Error"
 
 // classify makes the engine's error text one of this program: its kind, and a
-// text without stacks and places of this machine.
+// text without stacks and places of this machine; *Placed where it has a place.
 func (db *DB) classify(text string) error {
+	text, offset := read(text)
+	err := db.kindOf(text)
+	if offset >= 0 {
+		return &Placed{offset, err}
+	}
+	return err
+}
+
+func (db *DB) kindOf(text string) error {
 	kind := fault.Invalid
 	for _, k := range kinds {
 		if strings.HasPrefix(text, k.prefix) {
@@ -70,7 +121,7 @@ func (db *DB) failure(ctx context.Context, text string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if strings.HasPrefix(text, interrupted) {
+	if message, _ := read(text); strings.HasPrefix(message, interrupted) {
 		return context.Canceled
 	}
 	return db.classify(text)

@@ -71,37 +71,165 @@ func (p *Prepared) Params() []Field {
 	return fields
 }
 
-// Bind sets parameter i, counted from 0: nil, bool, int64, uint64, float64,
-// string or []byte. The engine casts it to the parameter's type.
+// Bind sets parameter i, counted from 0, to a value as of valueFrom. The engine
+// casts it to the parameter's type.
 func (p *Prepared) Bind(i int, v any) error {
-	var value C.duckdb_value
-	switch v := v.(type) {
-	case nil:
-		value = C.duckdb_create_null_value()
-	case bool:
-		value = C.duckdb_create_bool(C.bool(v))
-	case int64:
-		value = C.duckdb_create_int64(C.int64_t(v))
-	case uint64:
-		value = C.duckdb_create_uint64(C.uint64_t(v))
-	case float64:
-		value = C.duckdb_create_double(C.double(v))
-	case string:
-		text := C.CString(v)
-		defer C.free(unsafe.Pointer(text))
-		value = C.duckdb_create_varchar_length(text, C.idx_t(len(v)))
-	case []byte:
-		data := C.CBytes(v)
-		defer C.free(data)
-		value = C.duckdb_create_blob((*C.uint8_t)(data), C.idx_t(len(v)))
-	default:
-		return fault.New(fault.Internal, "engine: a parameter of %T", v)
+	value, err := p.valueFor(i, v)
+	if err != nil {
+		return err
 	}
 	defer C.duckdb_destroy_value(&value)
 	if C.duckdb_bind_value(p.p, C.idx_t(i+1), value) != C.DuckDBSuccess {
 		return p.conn.db.classify(C.GoString(C.duckdb_prepare_error(p.p)))
 	}
 	return nil
+}
+
+// valueFor makes a value of exactly the type that a parameter has, if a number
+// has one there: the engine plans a statement again for values of other types.
+func (p *Prepared) valueFor(i int, v any) (C.duckdb_value, error) {
+	lt := C.duckdb_param_logical_type(p.p, C.idx_t(i+1))
+	id := TypeInvalid
+	if lt != nil {
+		id = TypeID(C.duckdb_get_type_id(lt))
+		C.duckdb_destroy_logical_type(&lt)
+	}
+	switch n := v.(type) {
+	case int64:
+		if Fits(id, n < 0, uint64(n)) {
+			return whole(id, n, n < 0), nil
+		}
+	case uint64:
+		if Fits(id, false, n) {
+			return whole(id, int64(n), false), nil
+		}
+	case float64:
+		if id == TypeFloat && float64(float32(n)) == n {
+			return C.duckdb_create_float(C.float(n)), nil
+		}
+	}
+	return valueFrom(v)
+}
+
+// wholes are the bits of the types of whole numbers, negative for those with a
+// sign.
+var wholes = map[TypeID]int{
+	TypeTinyInt: -8, TypeSmallInt: -16, TypeInteger: -32, TypeBigInt: -64, TypeHugeInt: -128,
+	TypeUTinyInt: 8, TypeUSmallInt: 16, TypeUInteger: 32, TypeUBigInt: 64,
+}
+
+// Fits says whether a type has a whole number, given as it is or, if negative, in
+// two's complement.
+func Fits(t TypeID, negative bool, n uint64) bool {
+	bits := wholes[t]
+	switch {
+	case bits == 0:
+		return false
+	case bits < -64:
+		return true
+	case negative:
+		return bits < 0 && int64(n) >= -1<<(-bits-1)
+	case bits < 0:
+		return n>>(-bits-1) == 0
+	}
+	return bits == 64 || n>>bits == 0
+}
+
+func whole(t TypeID, n int64, negative bool) C.duckdb_value {
+	switch t {
+	case TypeTinyInt:
+		return C.duckdb_create_int8(C.int8_t(n))
+	case TypeSmallInt:
+		return C.duckdb_create_int16(C.int16_t(n))
+	case TypeInteger:
+		return C.duckdb_create_int32(C.int32_t(n))
+	case TypeUTinyInt:
+		return C.duckdb_create_uint8(C.uint8_t(n))
+	case TypeUSmallInt:
+		return C.duckdb_create_uint16(C.uint16_t(n))
+	case TypeUInteger:
+		return C.duckdb_create_uint32(C.uint32_t(n))
+	case TypeUBigInt:
+		return C.duckdb_create_uint64(C.uint64_t(n))
+	case TypeHugeInt:
+		huge := C.duckdb_hugeint{lower: C.uint64_t(n)}
+		if negative {
+			huge.upper = -1
+		}
+		return C.duckdb_create_hugeint(huge)
+	}
+	return C.duckdb_create_int64(C.int64_t(n))
+}
+
+// valueFrom makes a value of nil, bool, int64, uint64, float64, string, []byte,
+// or []any of texts, nils and such lists. The caller destroys it.
+func valueFrom(v any) (C.duckdb_value, error) {
+	switch v := v.(type) {
+	case nil:
+		return C.duckdb_create_null_value(), nil
+	case bool:
+		return C.duckdb_create_bool(C.bool(v)), nil
+	case int64:
+		return C.duckdb_create_int64(C.int64_t(v)), nil
+	case uint64:
+		return C.duckdb_create_uint64(C.uint64_t(v)), nil
+	case float64:
+		return C.duckdb_create_double(C.double(v)), nil
+	case string:
+		text := C.CString(v)
+		defer C.free(unsafe.Pointer(text))
+		return C.duckdb_create_varchar_length(text, C.idx_t(len(v))), nil
+	case []byte:
+		data := C.CBytes(v)
+		defer C.free(data)
+		return C.duckdb_create_blob((*C.uint8_t)(data), C.idx_t(len(v))), nil
+	case []any:
+		return listFrom(v)
+	}
+	return nil, fault.New(fault.Internal, "engine: a parameter of %T", v)
+}
+
+// listFrom makes a list of texts, or of lists of the same depth.
+func listFrom(items []any) (C.duckdb_value, error) {
+	values := make([]C.duckdb_value, len(items))
+	defer func() {
+		for i := range values {
+			if values[i] != nil {
+				C.duckdb_destroy_value(&values[i])
+			}
+		}
+	}()
+	for i, item := range items {
+		var err error
+		if values[i], err = valueFrom(item); err != nil {
+			return nil, err
+		}
+	}
+	lt := C.duckdb_create_logical_type(C.int(TypeVarchar))
+	defer func() { C.duckdb_destroy_logical_type(&lt) }()
+	for range depthOf(items) - 1 {
+		list := C.duckdb_create_list_type(lt)
+		C.duckdb_destroy_logical_type(&lt)
+		lt = list
+	}
+	array := cArray(values)
+	defer C.free(unsafe.Pointer(array))
+	value := C.duckdb_create_list_value(lt, array, C.idx_t(len(values)))
+	if value == nil {
+		return nil, fault.New(fault.Invalid, "query: a list of lists of different depths cannot be bound")
+	}
+	return value, nil
+}
+
+// depthOf counts the levels of lists.
+func depthOf(items []any) int {
+	deepest := 0
+	for _, item := range items {
+		if list, ok := item.([]any); ok {
+			deepest = max(deepest, depthOf(list))
+		}
+	}
+	return deepest + 1
 }
 
 // Execute starts the statement. Its result is computed while it is read.
@@ -273,7 +401,7 @@ func (r *Result) fetch(ctx context.Context) (C.duckdb_data_chunk, error) {
 	}
 }
 
-// text gives the first value of the first row.
+// text gives the first value of the first row, "" for NULL.
 func (r *Result) text(ctx context.Context) (string, error) {
 	chunk, err := r.fetch(ctx)
 	if chunk == nil || err != nil {
@@ -284,5 +412,8 @@ func (r *Result) text(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("engine: the statement's first column is no text")
 	}
 	v := vectorOf(C.duckdb_data_chunk_get_vector(chunk, 0), 1)
+	if v.isNull(0) {
+		return "", nil
+	}
 	return v.text(0), nil
 }

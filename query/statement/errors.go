@@ -63,6 +63,11 @@ func plain(r rune) rune {
 
 // fail makes an Error at a byte offset of text.
 func fail(kind fault.Kind, text string, offset int, format string, args ...any) error {
+	return Place(text, offset, fault.New(kind, "%s", cutTo(fmt.Sprintf(format, args...), longest)))
+}
+
+// Place puts an error, which unwraps to a *fault.Error, at a byte offset of text.
+func Place(text string, offset int, err error) *Error {
 	offset = min(max(offset, 0), len(text))
 	head := text[:offset]
 	start := strings.LastIndexByte(head, '\n') + 1
@@ -70,7 +75,7 @@ func fail(kind fault.Kind, text string, offset int, format string, args ...any) 
 		Offset: offset,
 		Line:   1 + strings.Count(head, "\n"),
 		Column: 1 + utf8.RuneCountInString(head[start:]),
-		Err:    fault.New(kind, "%s", cutTo(fmt.Sprintf(format, args...), longest)),
+		Err:    err,
 	}
 }
 

@@ -24,7 +24,8 @@ type Param struct {
 func (c *cursor) collectParams(from, to int) ([]Param, error) {
 	var params []Param
 	first := map[string]Param{} // by lower-case name
-	highest, named := 0, false
+	highest, named, last := 0, false, 0
+	used := map[int]bool{}
 	for i := from; i < to; i++ {
 		if c.toks[i].kind != tokParam {
 			continue
@@ -63,8 +64,18 @@ func (c *cursor) collectParams(from, to int) ([]Param, error) {
 		if p.Index > maxParams {
 			return nil, c.errorAt(i, "a parameter number is at most %d", maxParams)
 		}
-		highest = max(highest, p.Index)
+		if p.Index > highest {
+			highest, last = p.Index, i
+		}
+		used[p.Index] = true
 		params = append(params, p)
+	}
+	if len(used) < highest {
+		gap := 1
+		for used[gap] {
+			gap++
+		}
+		return nil, c.errorAt(last, "there is parameter %d but no parameter %d: their numbers run from 1 without a gap", highest, gap)
 	}
 	return params, nil
 }

@@ -78,3 +78,30 @@ func RewriteSpan(text string, span Span, edits ...Edit) (string, error) {
 	out.WriteString(text[at:span.End])
 	return out.String(), nil
 }
+
+// Origin is the byte of text that a byte of RewriteSpan's result comes from: the
+// same one where it was kept, and the place of the edit where it was not.
+func Origin(text string, span Span, offset int, edits ...Edit) int {
+	sorted := slices.Clone(edits)
+	slices.SortStableFunc(sorted, func(a, b Edit) int {
+		if a.Span.Start != b.Span.Start {
+			return a.Span.Start - b.Span.Start
+		}
+		return b.Span.End - a.Span.End
+	})
+	at, made := span.Start, 0 // where both texts stand
+	for _, e := range sorted {
+		if !span.Contains(e.Span) || e.Span.Start < at {
+			continue
+		}
+		kept := made + e.Span.Start - at
+		if offset < kept {
+			break
+		}
+		if offset < kept+len(e.Text) {
+			return e.Span.Start
+		}
+		made, at = kept+len(e.Text), e.Span.End
+	}
+	return min(max(at+offset-made, 0), len(text))
+}

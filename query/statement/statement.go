@@ -65,6 +65,9 @@ type Statement struct {
 
 	Params []Param // in the order of the text
 	Ats    []At    // every AT clause at any depth, in the order of the text
+	// Arguments are the names in front of := and => that the engine takes for the
+	// beginning of a literal unless they are quoted: timestamp.
+	Arguments []Span
 
 	Explain  *ExplainClauses
 	Show     *ShowClauses
@@ -152,6 +155,11 @@ func Parse(text string) (*Statement, error) {
 	}
 	if s.Ats, err = c.collectAts(c.at, c.end, s.Params); err != nil {
 		return nil, err
+	}
+	for i := c.at; i < c.end; i++ {
+		if c.word(i, "timestamp") && (c.op(i+1, ":=") || c.op(i+1, "=>")) && (c.op(i-1, "(") && !c.isAt(i-2) || c.op(i-1, ",")) {
+			s.Arguments = append(s.Arguments, c.spanOf(i))
+		}
 	}
 	if err := c.statement(s); err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package statement
 
 import (
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +168,37 @@ func TestRewrite(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
+	}
+}
+
+// Every byte that a rewritten text has kept is found again where it was.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	const text = "abcdefghijklmnop"
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		var edits []Edit
+		for range rng.IntN(5) {
+			start := rng.IntN(len(text))
+			edits = append(edits, Edit{Span{start, start + rng.IntN(4)}, strings.Repeat("X", rng.IntN(4))})
+		}
+		span := Span{rng.IntN(4), len(text) - rng.IntN(4)}
+		out, err := RewriteSpan(text, span, edits...)
+		if err != nil {
+			continue
+		}
+		for i := range len(out) {
+			from := Origin(text, span, i, edits...)
+			if out[i] != 'X' && text[from] != out[i] {
+				t.Fatalf("byte %d of %q by %v is from byte %d", i, out, edits, from)
+			}
+			if out[i] == 'X' && !slices.ContainsFunc(edits, func(e Edit) bool { return e.Span.Start == from }) {
+				t.Fatalf("byte %d of %q by %v is from byte %d, where nothing was changed", i, out, edits, from)
+			}
+		}
+		if end := Origin(text, span, len(out), edits...); end > span.End {
+			t.Fatalf("the end of %q by %v is byte %d", out, edits, end)
+		}
 	}
 }
 
