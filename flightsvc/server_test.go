@@ -41,7 +41,7 @@ import (
 // Folders with tables, relative to this package.
 const (
 	ownTables = "testdata/tables"
-	demoTable = "../cmd/flightblob/demo"
+	demoTable = "testdata/demo"
 	fixtures  = "../conformance/fixtures/tables/"
 )
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws and plays the demo table and writes it with pylance.
+"""Draws and plays the demo table.
 
-    python tools/make_demo_table.py [FOLDER]
+    python tools/make_demo_table.py
 
-FOLDER (default: cmd/flightblob/demo next to this script) gets a fresh
-media.lance; `flightblob demo` unpacks it from the program. Needs pylance and
-numpy. The payload is the same on every run, the names of files are not.
+writes cmd/flightblob/demo/pictures.arrows and sounds.arrows, Arrow streams that `flightblob demo` puts into its own server,
+and with pylance the same table as flightsvc/testdata/demo/media.lance, which tests read. Needs pylance and numpy. The
+payload is the same on every run, the names of the table's files are not.
 
 Twelve PNG pictures and four WAV sounds, one row each. The thresholds are small
 enough for values to lie inline, packed and in objects of their own.
@@ -198,16 +198,17 @@ def table(group):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent.parent / "cmd" / "flightblob" / "demo"
-    path = (pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here) / "media.lance"
+    top = pathlib.Path(__file__).resolve().parent.parent
+    path = top / "flightsvc" / "testdata" / "demo" / "media.lance"
     shutil.rmtree(path, ignore_errors=True)
-    pictures, sounds = rows()
-    lance.write_dataset(table(pictures), str(path), data_storage_version="2.2")
-    lance.write_dataset(table(sounds), str(path), mode="append")
-    for name, kind, *_, data in pictures + sounds:
-        print(f"{name:12} {kind:10} {len(data):7}")
-    size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
-    print(f"{path}: {size} bytes, pylance {lance.__version__}")
+    groups = dict(zip(("pictures", "sounds"), rows()))
+    for name, group in groups.items():
+        with pa.OSFile(str(top / "cmd" / "flightblob" / "demo" / f"{name}.arrows"), "wb") as out:
+            with pa.ipc.new_stream(out, table(group).schema) as stream:
+                stream.write_table(table(group))
+        lance.write_dataset(table(group), str(path), mode="append" if path.exists() else "create", data_storage_version="2.2")
+        for name, kind, *_, data in group:
+            print(f"{name:12} {kind:10} {len(data):7}")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,32 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
-	"path/filepath"
+	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
-// demoTable is the demo table as pylance wrote it; tools/make_demo_table.py
-// makes it anew.
+// demoRows are the rows of the demo table as Arrow streams;
+// tools/make_demo_table.py makes them anew.
 //
-//go:embed all:demo
-var demoTable embed.FS
+//go:embed demo/pictures.arrows demo/sounds.arrows
+var demoRows embed.FS
+
+// demoFiles are put in this order, a version each.
+var demoFiles = []string{"demo/pictures.arrows", "demo/sounds.arrows"}
 
 const demoName = "media"
 
@@ -25,13 +36,15 @@ func demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Serves a small table of pictures and sounds",
 		Long: `Puts a small table of pictures and sounds, "media", into the root if it is not
-there, serves the root, and prints a client to paste.`,
+there, serves the root, and prints a client to paste. The server's own DoPut
+makes the table.`,
 		Example: `  flightblob demo
   flightblob demo --root /tmp/tables --listen 127.0.0.1:0`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.run(cmd, hooks{
 				prepare: prepareDemo,
+				serving: putDemo,
 				ready:   func(uri string) { fmt.Fprintf(cmd.ErrOrStderr(), demoClient, uri) },
 			})
 		},
@@ -55,8 +68,7 @@ print("saved", f.name, row["width"], "x", row["height"])
 
 `
 
-// prepareDemo puts the demo table into the first root, which it makes if it is
-// absent.
+// prepareDemo makes the first root if it is absent.
 func prepareDemo(h *house) error {
 	root, local, err := h.localRoot(h.catalog.Catalogs()[0])
 	if err != nil {
@@ -68,32 +80,67 @@ func prepareDemo(h *house) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return fmt.Errorf("demo: make the root: %w", err)
 	}
-	return unpackDemo(root)
+	return nil
 }
 
-// unpackDemo puts the demo table into a folder unless something of its name is
-// there. It appears there whole or not at all.
-func unpackDemo(root string) (err error) {
-	folder := demoName + ".lance"
-	target := filepath.Join(root, folder)
-	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	source, err := fs.Sub(demoTable, "demo/"+folder)
+// putDemo puts the demo table into the server that listens at uri, as any client
+// would, unless there is a table of its name.
+func putDemo(ctx context.Context, uri string) error {
+	client, err := flight.NewClientWithMiddlewareCtx(ctx, strings.TrimPrefix(uri, "grpc://"), nil, nil,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	scratch, err := os.MkdirTemp(root, ".demo-*")
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+	defer func() { _ = client.Close() }()
+	media := &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{demoName}}
+	if _, err := client.GetSchema(ctx, media); status.Code(err) != codes.NotFound {
+		if err != nil {
+			return fmt.Errorf("demo: look for the table: %w", err)
+		}
+		return nil
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	made := filepath.Join(scratch, folder)
-	if err := os.CopyFS(made, source); err != nil {
-		return fmt.Errorf("demo: unpack the table: %w", err)
-	}
-	if err := os.Rename(made, target); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("demo: %w", err)
+	for i, file := range demoFiles {
+		mode := "append"
+		if i == 0 {
+			mode = "create"
+		}
+		command := fmt.Appendf(nil, `{"table":%q,"mode":%q}`, demoName, mode)
+		err := putStream(ctx, client, &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: command}, file)
+		if status.Code(err) == codes.AlreadyExists { // another demo in this root was faster
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("demo: put %s: %w", file, err)
+		}
 	}
 	return nil
+}
+
+// putStream sends an embedded Arrow stream.
+func putStream(ctx context.Context, client flight.Client, d *flight.FlightDescriptor, file string) error {
+	data, err := demoRows.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	rows, err := ipc.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	stream, err := client.DoPut(ctx)
+	if err != nil {
+		return err
+	}
+	w := flight.NewRecordWriter(stream, ipc.WithSchema(rows.Schema()))
+	w.SetFlightDescriptor(d)
+	for rows.Next() {
+		if err := w.Write(rows.RecordBatch()); err != nil {
+			break // the answer says why
+		}
+	}
+	if err := errors.Join(rows.Err(), w.Close(), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	_, err = stream.Recv()
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,10 +104,11 @@ A second signal ends it at once.`,
 	return cmd
 }
 
-// hooks are what a command does besides serving. Both may be nil.
+// hooks are what a command does besides serving. Each may be nil.
 type hooks struct {
-	prepare func(h *house) error // before the roots are looked at
-	ready   func(uri string)     // once it does
+	prepare func(h *house) error                        // before the roots are looked at
+	serving func(ctx context.Context, uri string) error // once calls are answered, before anyone is told
+	ready   func(uri string)                            // afterwards
 }
 
 // run serves until the context of cmd ends.
@@ -181,6 +183,12 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(wire.NewListener(l)) }()
 	uri := "grpc://" + l.Addr().String()
+	if do.serving != nil {
+		if err := do.serving(ctx, uri); err != nil {
+			g.Stop()
+			return errors.Join(err, <-served)
+		}
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "flightblob listening on %s\n", uri)
 	log.Info("serving", "uri", uri, "catalogs", h.catalog.Catalogs(), "memory", s.memory.String())
 	if do.ready != nil {
