@@ -36,6 +36,7 @@ type Description struct {
 	TableMetadata map[string]string `json:"table_metadata,omitempty"`
 	Blobs         []BlobColumn      `json:"blob_columns"`
 	Bases         []BasePath        `json:"bases"`
+	Indexes       []IndexInfo       `json:"indexes,omitempty"`
 	Fragments     []FragmentInfo    `json:"fragments"`
 	// FragmentCount counts all of them; Fragments may be cut short.
 	FragmentCount int `json:"fragment_count"`
@@ -65,6 +66,19 @@ type BasePath struct {
 	Name        string `json:"name,omitempty"`
 	Path        string `json:"path"`
 	DatasetRoot bool   `json:"dataset_root"`
+}
+
+// IndexInfo is an entry of the index section; several of one name are the
+// segments of one index.
+type IndexInfo struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`    // "BTree", "Bitmap", …
+	Columns []string `json:"columns"` // dotted paths; the number of a field that is no more
+	Version uint64   `json:"version"` // of the table when it was indexed
+	// Fragments of the version that it knows, and their live rows.
+	Fragments int    `json:"fragments"`
+	Rows      uint64 `json:"rows"`
+	Used      bool   `json:"used"` // conditions may be answered by it
 }
 
 // FragmentInfo is one fragment with its files.
@@ -109,6 +123,9 @@ func Describe(snap *table.Snapshot, maxFragments int) (*Description, error) {
 		d.Bases = append(d.Bases, BasePath{ID: b.ID, Name: b.Name, Path: b.Path, DatasetRoot: b.IsDatasetRoot})
 	}
 	slices.SortFunc(d.Bases, func(a, b BasePath) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range m.Indexes {
+		d.Indexes = append(d.Indexes, indexInfo(snap, &m.Indexes[i]))
+	}
 	for i := range m.Fragments {
 		f := &m.Fragments[i]
 		d.DeletedRows += f.PhysicalRows - f.LiveRows()
@@ -117,6 +134,25 @@ func Describe(snap *table.Snapshot, maxFragments int) (*Description, error) {
 		}
 	}
 	return d, nil
+}
+
+func indexInfo(snap *table.Snapshot, x *manifest.Index) IndexInfo {
+	info := IndexInfo{Name: x.Name, Type: x.Type, Columns: []string{}, Version: x.DatasetVersion}
+	for _, id := range x.Fields {
+		name := strconv.Itoa(int(id))
+		if f := snap.Schema().ByID(id); f != nil {
+			name = f.FullName()
+			info.Used = info.Used || snap.IndexedBy(f) && x.Searchable()
+		}
+		info.Columns = append(info.Columns, name)
+	}
+	for _, f := range snap.Manifest().Fragments {
+		if x.Fragments != nil && x.Fragments.Contains(uint32(f.ID)) {
+			info.Fragments++
+			info.Rows += f.LiveRows()
+		}
+	}
+	return info
 }
 
 func fragmentInfo(f *manifest.Fragment) FragmentInfo {

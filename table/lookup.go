@@ -47,18 +47,12 @@ type Lookup struct {
 
 // Indexed says that an index may be of use for conditions on some column.
 func (s *Snapshot) Indexed() bool {
-	return slices.ContainsFunc(s.Manifest().Indexes, func(x manifest.Index) bool { return usable(&x) })
+	return slices.ContainsFunc(s.Manifest().Indexes, func(x manifest.Index) bool { return x.Searchable() })
 }
 
 // IndexedBy says that an index may be of use for conditions on a field.
 func (s *Snapshot) IndexedBy(f *schema.Field) bool {
-	return slices.ContainsFunc(s.Manifest().Indexes, func(x manifest.Index) bool { return usable(&x) && x.Fields[0] == f.ID })
-}
-
-// usable says that an index is of a kind that is searched here, and over one
-// column. What fragments it knows must be said (section 2.6).
-func usable(x *manifest.Index) bool {
-	return (x.Type == "BTree" || x.Type == "Bitmap") && len(x.Fields) == 1 && x.Fragments != nil && !x.System()
+	return slices.ContainsFunc(s.Manifest().Indexes, func(x manifest.Index) bool { return x.Searchable() && x.Fields[0] == f.ID })
 }
 
 // Lookup asks the indexes for the rows that can meet a condition. Rows of
@@ -193,7 +187,7 @@ func (s *Snapshot) indexesOf(f *schema.Field) [][]*manifest.Index {
 	all := s.Manifest().Indexes
 	for i := range all {
 		x := &all[i]
-		if !usable(x) || x.Fields[0] != f.ID {
+		if !x.Searchable() || x.Fields[0] != f.ID {
 			continue
 		}
 		at, ok := byName[x.Name]
@@ -225,7 +219,7 @@ func covers(segments []*manifest.Index, fragment uint64) bool {
 // holdsIDs says that an index names rows by their stable ids. B-trees of version
 // 1 name addresses, also where rows have stable ids.
 func (s *Snapshot) holdsIDs(x *manifest.Index) bool {
-	return s.Manifest().StableRowIDs() && !(x.Type == "BTree" && x.Version >= 1)
+	return s.Manifest().StableRowIDs() && !(x.Type == manifest.BTree && x.Version >= 1)
 }
 
 // search gives the addresses of the rows that a test can be true of. What the
@@ -413,7 +407,7 @@ func (s *Snapshot) openIndex(ctx context.Context, x *manifest.Index, f *schema.F
 		}
 		var opened searcher
 		var err error
-		if x.Type == "Bitmap" {
+		if x.Type == manifest.BitmapIndex {
 			opened, err = index.OpenBitmap(ctx, open, x.Version, f.Storage)
 		} else {
 			opened, err = index.OpenBTree(ctx, open, x.Version, f.Storage)

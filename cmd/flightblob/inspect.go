@@ -61,7 +61,7 @@ func inspectCommand() *cobra.Command {
 		Use:   "inspect TABLE",
 		Short: "Shows what a table's manifest says and what kinds of blobs it holds",
 		Long: `Shows a table: manifest, schema, versions, tags, branches, registered bases,
-fragments, feature flags, and for each blob column its thresholds and how many
+indexes, fragments, feature flags, and for each blob column its thresholds and how many
 values and bytes there are of each kind. Payload is not read.
 
 TABLE is a name below --root (t, schema.t, catalog.schema.t) or a path or URI.`,
@@ -235,6 +235,12 @@ func (in *inspection) print(out io.Writer) error {
 			line("\nBASE\tNAME\tDATASET ROOT\tPATH")
 		}
 		line("%d\t%s\t%t\t%s", b.ID, or(b.Name, "-"), b.DatasetRoot, b.Path)
+	}
+	for i, x := range in.Indexes {
+		if i == 0 {
+			line("\nINDEX\tTYPE\tCOLUMNS\tFRAGMENTS\tROWS\tUSED")
+		}
+		line("%s\t%s\t%s\t%d\t%d\t%t", x.Name, or(x.Type, "-"), or(strings.Join(x.Columns, ", "), "-"), x.Fragments, x.Rows, x.Used)
 	}
 	line("\nFRAGMENT\tROWS\tDELETED\tDATA FILE\tBASE\tFORMAT\tBYTES")
 	for _, f := range in.Fragments {

@@ -21,6 +21,12 @@ const (
 	systemIndex   = "__lance_"
 )
 
+// The types of index that are searched.
+const (
+	BTree       = "BTree"
+	BitmapIndex = "Bitmap"
+)
+
 // Index is one entry of the index section (section 2.6). Several entries of one
 // name are the segments of one index.
 type Index struct {
@@ -46,6 +52,13 @@ type Index struct {
 type IndexFile struct {
 	Path string
 	Size uint64
+}
+
+// Searchable says that an index is of a type that is searched, over one column.
+// What fragments it knows must be said, since nothing else tells which rows may be
+// missing.
+func (x *Index) Searchable() bool {
+	return (x.Type == BTree || x.Type == BitmapIndex) && len(x.Fields) == 1 && x.Fragments != nil && !x.System()
 }
 
 // System says that an index is bookkeeping of the format, not over columns.
