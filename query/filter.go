@@ -219,10 +219,8 @@ func (r *run) filtered() (engine.Relation, error) {
 
 // addPosition adds the column of positions.
 func (rel *relation) addPosition() {
-	c := column{name: positionColumn, position: true}
-	c.carrier = &carrier{field: arrow.Field{Name: c.name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true}}
-	rel.columns = append(rel.columns, c)
-	rel.schema = arrow.NewSchema(append(rel.schema.Fields(), c.carrier.field), nil)
+	rel.columns = append(rel.columns, column{name: positionColumn, position: true})
+	rel.schema = arrow.NewSchema(append(rel.schema.Fields(), positionField(positionColumn)), nil)
 }
 
 // Next implements array.RecordReader.

@@ -135,7 +135,7 @@ func (r *run) known(call engine.Call, s *table.Snapshot, virtual, rowIDs bool) (
 	defer r.mu.Unlock()
 	key := callKey(call.Function, call.Args, call.Named)
 	rel.call = key
-	if len(r.late) > 0 && rel.readsLate(r.limit) {
+	if len(r.late) > 0 && rel.readsLate(r.few) {
 		rel.postpone(key, r.late)
 	}
 	r.relations[key] = rel
@@ -217,7 +217,7 @@ func (r *reading) Next() (engine.Batch, error) {
 	for _, c := range r.columns {
 		fields, columns = append(fields, r.rows.schema.Field(c)), append(columns, r.rows.batch.Column(c))
 	}
-	return engine.Ready{Rows: array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, r.rows.batch.NumRows())}, nil
+	return engine.Made{Rows: array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, r.rows.batch.NumRows())}, nil
 }
 
 // Close implements engine.Batches.

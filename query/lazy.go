@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -18,8 +19,9 @@ import (
 // rows of the result. What is compared, sorted or computed with is read as ever.
 //
 // That pays where few rows come out. So it is done for any statement with a LIMIT
-// that is not large, and for one table of wide rows with a condition, whose rows
-// come in the order of the table: then it costs little if many meet it.
+// that is not large, for one table where a column must equal a value, and for one
+// table of wide rows with another condition, whose rows come in the order of the
+// table: then it costs little if many meet it.
 
 // tableColumn is a column of a call of a table function.
 type tableColumn struct {
@@ -41,6 +43,7 @@ type survey struct {
 	used    map[tableColumn]bool
 	gets    int
 	filters int
+	keys    bool // a condition wants few values of a column
 	orders  int
 	limit   bool // a small constant LIMIT
 	off     bool // the plan holds what cannot be followed
@@ -69,6 +72,7 @@ func (s *survey) note(n object, below []outputs) {
 		}
 	case "LOGICAL_FILTER":
 		s.filters++
+		s.keys = s.keys || slices.ContainsFunc(objects(n["expressions"]), isKey)
 		s.mark(n["expressions"], first)
 	case "LOGICAL_ORDER_BY", "LOGICAL_TOP_N":
 		s.orders++
@@ -90,6 +94,30 @@ func (s *survey) note(n object, below []outputs) {
 	default:
 		s.all(below)
 	}
+}
+
+// isKey says that a condition is a column's equality with a value or with one of
+// several, or that one of such holds.
+func isKey(e object) bool {
+	class := func(v any) string {
+		o, _ := v.(object)
+		for text(o["expression_class"]) == "BOUND_CAST" {
+			o, _ = o["child"].(object)
+		}
+		return text(o["expression_class"])
+	}
+	isValue := func(v any) bool { c := class(v); return c == "BOUND_CONSTANT" || c == "BOUND_PARAMETER" }
+	switch text(e["type"]) {
+	case "COMPARE_EQUAL":
+		l, r := class(e["left"]), class(e["right"])
+		return l == "BOUND_REF" && isValue(e["right"]) || r == "BOUND_REF" && isValue(e["left"])
+	case "CONJUNCTION_OR":
+		return all(e["children"], isKey)
+	case "COMPARE_IN":
+		values := listOf(e["children"])
+		return len(values) > 1 && class(values[0]) == "BOUND_REF" && !slices.ContainsFunc(values[1:], func(v any) bool { return !isValue(v) })
+	}
+	return false
 }
 
 // mark notes the columns that an expression uses.
@@ -122,9 +150,12 @@ func (s *survey) all(below []outputs) {
 	}
 }
 
+// few says that few rows are likely to come out.
+func (s *survey) few() bool { return s.limit || s.keys && s.gets == 1 }
+
 // worthwhile says whether reading late can pay at all.
 func (s *survey) worthwhile() bool {
-	return !s.off && (s.limit || s.gets == 1 && s.filters > 0 && s.orders == 0)
+	return !s.off && (s.few() || s.gets == 1 && s.filters > 0 && s.orders == 0)
 }
 
 // candidates are the columns of a result that may be read late, whatever the
@@ -133,7 +164,7 @@ func (a *analysis) candidates(root outputs) map[tableColumn]bool {
 	if !root.known || !a.survey.worthwhile() {
 		return nil
 	}
-	picked := map[tableColumn]bool{}
+	picked, narrow := map[tableColumn]bool{}, []tableColumn{}
 	for _, p := range root.columns {
 		if p == nil || p.nullable || p.from.call == "" || a.survey.used[p.from] {
 			continue
@@ -141,8 +172,21 @@ func (a *analysis) candidates(root outputs) map[tableColumn]bool {
 		a.run.mu.Lock()
 		rel := a.run.relations[p.from.call]
 		a.run.mu.Unlock()
-		if rel != nil && rel.columns[p.from.column].field == p.field && wide(p.field) {
+		if rel == nil || rel.columns[p.from.column].field != p.field {
+			continue
+		}
+		switch fetchable, wide := widthOf(p.field); {
+		case wide:
 			picked[p.from] = true
+		case fetchable:
+			narrow = append(narrow, p.from)
+		}
+	}
+	// Positions take as much as a number does, but where there are some already
+	// they cost little.
+	for _, from := range narrow {
+		if a.survey.keys && len(picked) > 0 {
+			picked[from] = true
 		}
 	}
 	return picked
@@ -150,8 +194,8 @@ func (a *analysis) candidates(root outputs) map[tableColumn]bool {
 
 // readsLate says whether the rows of a relation are many and wide enough for
 // reading columns late.
-func (rel *relation) readsLate(limit bool) bool {
-	return rel.Rows() >= lateRows && (limit || rel.rowBytes() >= lateWidth)
+func (rel *relation) readsLate(few bool) bool {
+	return rel.Rows() >= lateRows && (few || rel.rowBytes() >= lateWidth)
 }
 
 // rowBytes is what a row takes in the data files on average.
@@ -165,20 +209,20 @@ func (rel *relation) rowBytes() uint64 {
 	return bytes / max(rel.snapshot.Rows(), 1)
 }
 
-// wide says that values of a field may be large, and that they come out of a
-// scan as results show them.
-func wide(f *schema.Field) bool {
+// widthOf says whether values of a field come out of a scan as results show
+// them, so that they can be fetched, and whether they may be large.
+func widthOf(f *schema.Field) (fetchable, wide bool) {
 	for range f.Blobs() {
-		return false
+		return false, false
 	}
 	shown, err := f.Arrow(schema.Descriptor)
 	if err != nil || holdsDictionary(shown.Type) {
-		return false
+		return false, false
 	}
 	if fixed, ok := shown.Type.(arrow.FixedWidthDataType); ok {
-		return fixed.BitWidth() > 8*narrowBytes
+		return true, fixed.BitWidth() > 8*narrowBytes
 	}
-	return shown.Type.ID() != arrow.NULL
+	return true, shown.Type.ID() != arrow.NULL
 }
 
 func holdsDictionary(dt arrow.DataType) bool {
@@ -207,10 +251,14 @@ func (rel *relation) postpone(call string, late map[tableColumn]bool) {
 		}
 		c := &rel.columns[i]
 		c.position = true
-		c.carrier = &carrier{field: arrow.Field{Name: c.name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true}}
-		fields[i] = c.carrier.field
+		fields[i] = positionField(c.name)
 	}
 	rel.schema = arrow.NewSchema(fields, nil)
+}
+
+// positionField is the field of a column of positions.
+func positionField(name string) arrow.Field {
+	return arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true, Metadata: engine.PositionMetadata}
 }
 
 // lateColumn is a column of a result that is fetched for the rows that come out.
@@ -232,10 +280,10 @@ func (r *run) lateColumn(from tableColumn) *lateColumn {
 
 // readLate chooses what the engine does not get when it binds the statement
 // again.
-func (r *run) readLate(late map[tableColumn]bool, limit bool) {
+func (r *run) readLate(late map[tableColumn]bool, few bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.late, r.limit = late, limit
+	r.late, r.few = late, few
 	r.relations, r.failed = map[string]*relation{}, nil
 }
 
@@ -247,12 +295,12 @@ func (r *run) postpone(ctx context.Context, p *plan, sql string, k *findings) er
 		r.mu.Lock()
 		rel := r.relations[from.call]
 		r.mu.Unlock()
-		some = some || rel != nil && rel.readsLate(k.limit)
+		some = some || rel != nil && rel.readsLate(k.few)
 	}
 	if !some {
 		return nil
 	}
-	r.readLate(k.late, k.limit)
+	r.readLate(k.late, k.few)
 	again, err := r.conn.Prepare(ctx, sql)
 	if err == nil {
 		if types := again.Columns(); k.fits(r, types) {

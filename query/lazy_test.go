@@ -135,3 +135,50 @@ func TestLateColumns(t *testing.T) {
 		t.Errorf("one row of wide columns reads %d bytes, all rows %d", late, full)
 	}
 }
+
+// TestKeys checks conditions that want few values of a column: other columns
+// are read for the rows that meet them, narrow rows or not.
+func TestKeys(t *testing.T) {
+	root := t.TempDir()
+	tabletest.Pylance(t, `
+import sys, lance, pyarrow as pa
+n = 200_000
+lance.write_dataset(pa.table({
+    "id": pa.array(range(n)), "name": pa.array([f"name of row {i * 7919 % n}" for i in range(n)]), "value": pa.array([i / 8 for i in range(n)]),
+}), sys.argv[1])
+lance.dataset(sys.argv[1]).delete("id % 100 = 50")
+`, filepath.Join(root, "t.lance"))
+	h := &house{tb: t, counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h.over([]catalog.Root{{URI: root}}, root)
+	read := func(sql string) (string, int64) {
+		t.Helper()
+		h.one(sql) // so that files are open
+		h.counter.Reset()
+		out := h.one(sql)
+		return out, h.counter.Total().Bytes
+	}
+	_, all := read(`select count(name), sum(value), max(id) from t`)
+	for _, tt := range []struct{ sql, want string }{
+		{`select name, value from t where id = 123456`, `[{"name":"name of row 48064","value":15432}]`},
+		{`select value, name, id from t where 123456 = id and value > 0`, `[{"id":123456,"name":"name of row 48064","value":15432}]`},
+		{`select name, id from t where id in (3, 123456, 150)`, `[{"id":3,"name":"name of row 23757"},{"id":123456,"name":"name of row 48064"}]`},
+		{`select name from t where id = 3 or id = 7 or id = 250`, `[{"name":"name of row 23757"},{"name":"name of row 55433"}]`},
+		{`select id, value, name from t where id in (7, 3) order by value desc`, `[{"id":7,"name":"name of row 55433","value":0.875},{"id":3,"name":"name of row 23757","value":0.375}]`},
+	} {
+		got, bytes := read(tt.sql)
+		if got != tt.want {
+			t.Errorf("%s gives %s, want %s", tt.sql, got, tt.want)
+		}
+		if bytes*2 > all {
+			t.Errorf("%s reads %d bytes, all columns are %d", tt.sql, bytes, all)
+		}
+	}
+	st, err := h.engine.Prepare(t.Context(), query.Session{}, `select name, value from t where id = ?`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if !st.Known() || len(st.Params()) != 1 {
+		t.Errorf("a lookup by parameter: %v", st.Params())
+	}
+}

@@ -29,7 +29,7 @@ type findings struct {
 	columns []resultColumn            // read at once, all of them
 	from    []tableColumn             // where each is from; without a call when from nowhere
 	late    map[tableColumn]bool      // those that may be read late
-	limit   bool                      // the statement has a LIMIT that makes that worthwhile
+	few     bool                      // few rows are likely to come out
 	payload bool                      // functions read blob values
 	counted string                    // the call whose rows are counted, nothing else
 	tables  map[string]*schema.Schema // columns of each call's table
@@ -112,7 +112,7 @@ func (c *recall) drop(e *list.Element) {
 // read late.
 func (r *run) read(types []engine.Field, columns []resultColumn, found outputs, a *analysis) *findings {
 	k := &findings{
-		columns: slices.Clone(columns), late: a.candidates(found), limit: a.survey.limit, payload: a.payload,
+		columns: slices.Clone(columns), late: a.candidates(found), few: a.survey.few(), payload: a.payload,
 		counted: a.counted, tables: r.tables(), from: make([]tableColumn, len(columns)),
 	}
 	for i, t := range types {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/query/engine"
@@ -18,7 +17,7 @@ import (
 // column is one column of a relation over a table.
 type column struct {
 	name     string        // in SQL
-	stored   string        // as the scan takes it; "" for the virtual column and for positions
+	stored   string        // as the scan takes it; "" for those that are not scanned
 	field    *schema.Field // nil for columns that a scan adds
 	carrier  *carrier
 	blobs    int  // blob leaves at and below it
@@ -97,13 +96,11 @@ func (rel *relation) Rows() int64 { return int64(rel.snapshot.Rows()) }
 func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	r := rel.run
 	if len(columns) == 0 {
-		return &bareRows{rel.Rows()}, nil
+		return &bareRows{rows: rel.Rows()}, nil
 	}
-	names := []string{}
-	for _, c := range columns {
-		if !rel.columns[c].position {
-			names = append(names, rel.columns[c].stored)
-		}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = rel.columns[c].stored
 	}
 	only, err := rel.only()
 	var scan *table.Scan
@@ -145,12 +142,7 @@ func (b *batches) Next() (engine.Batch, error) {
 	in := b.scan.RecordBatch()
 	in.Retain()
 	made := &scanned{batches: b, in: in, owners: b.scan.Owners()}
-	for _, at := range b.columns {
-		if b.relation.columns[at].position {
-			made.positions = b.positions(int(in.NumRows()))
-			break
-		}
-	}
+	made.first, made.listed = b.scan.RowPositions()
 	return made, nil
 }
 
@@ -158,19 +150,19 @@ func (b *batches) Next() (engine.Batch, error) {
 func (b *batches) Close() { b.scan.Release() }
 
 // bareRows are rows without columns; the manifest says how many there are.
-type bareRows struct{ left int64 }
+type bareRows struct{ at, rows int64 }
 
 // bareBatch is how many of them a thread of the engine takes at a time.
 const bareBatch = 1 << 20
 
 // Next implements engine.Batches.
 func (b *bareRows) Next() (engine.Batch, error) {
-	n := min(b.left, bareBatch)
+	first, n := b.at, min(b.rows-b.at, bareBatch)
 	if n <= 0 {
 		return nil, io.EOF
 	}
-	b.left -= n
-	return engine.Ready{Rows: array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, n)}, nil
+	b.at += n
+	return engine.Made{Rows: array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, n), First: uint64(first)}, nil
 }
 
 // Close implements engine.Batches.
@@ -180,24 +172,20 @@ func (b *bareRows) Close() {}
 // that takes it.
 type scanned struct {
 	*batches
-	in        arrow.RecordBatch
-	owners    []*blob.Owner
-	positions arrow.Array // nil when not wanted
+	in     arrow.RecordBatch
+	owners []*blob.Owner
+	first  uint64   // position of the first row
+	listed []uint64 // those of all rows when they do not follow it
 }
 
 // Make implements engine.Batch.
-func (s *scanned) Make() (arrow.RecordBatch, int, error) {
-	defer func() {
-		s.in.Release()
-		if s.positions != nil {
-			s.positions.Release()
-		}
-	}()
+func (s *scanned) Make() (engine.Made, error) {
+	defer s.in.Release()
 	batch, window, err := s.carry()
 	if err != nil {
 		s.relation.run.fail(err)
 	}
-	return batch, window, err
+	return engine.Made{Rows: batch, Window: window, First: s.first, Positions: s.listed}, err
 }
 
 func (s *scanned) carry() (arrow.RecordBatch, int, error) {
@@ -212,19 +200,12 @@ func (s *scanned) carry() (arrow.RecordBatch, int, error) {
 			c.Release()
 		}
 	}()
-	next := 0
-	for _, at := range s.columns {
-		if rel.columns[at].position {
-			s.positions.Retain()
-			columns = append(columns, s.positions)
-			continue
-		}
+	for i, at := range s.columns {
 		first := t.next
-		data, err := rel.columns[at].carrier.carry(s.in.Column(next).Data(), t)
+		data, err := rel.columns[at].carrier.carry(s.in.Column(i).Data(), t)
 		if err != nil {
 			return nil, 0, err
 		}
-		next++
 		columns = append(columns, array.MakeFromData(data))
 		data.Release()
 		t.next = first + rel.columns[at].blobs
@@ -252,19 +233,6 @@ func (b *batches) schemaOf(columns []arrow.Array) *arrow.Schema {
 		return b.schema
 	}
 	return arrow.NewSchema(fields, nil)
-}
-
-// positions tells where the rows of the current batch stand in scan order.
-func (b *batches) positions(n int) arrow.Array {
-	values := newBuffer(n * arrow.Uint64SizeBytes)
-	defer values.Release()
-	at := arrow.Uint64Traits.CastFromBytes(values.Bytes())
-	for i := range at {
-		at[i] = b.scan.RowPosition(i)
-	}
-	data := array.NewData(arrow.PrimitiveTypes.Uint64, n, []*memory.Buffer{nil, values}, nil, 0, 0)
-	defer data.Release()
-	return array.MakeFromData(data)
 }
 
 // windowOf is how many rows the engine may take at a time so that the blob

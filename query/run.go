@@ -45,7 +45,7 @@ type run struct {
 	pins      []Pin
 	relations map[string]*relation // by call, for the columns that a plan names
 	late      map[tableColumn]bool // columns that the engine does not get, where that is worthwhile
-	limit     bool                 // the statement has a small LIMIT
+	few       bool                 // few rows are likely to come out
 	looked    looked               // what scans may leave out
 	params    map[string]any       // values of parameters, for looked
 	sources   map[sourceKey]uint32

@@ -175,7 +175,7 @@ func (s *Statement) again(ctx context.Context, r *run, k *findings) (*plan, erro
 	if k == nil {
 		return nil, nil
 	}
-	r.readLate(k.late, k.limit)
+	r.readLate(k.late, k.few)
 	prepared, err := r.conn.Prepare(ctx, s.sql)
 	if err == nil {
 		if types := prepared.Columns(); k.fits(r, types) {

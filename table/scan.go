@@ -346,6 +346,12 @@ func (s *Scan) Owners() []*blob.Owner { return s.piece.fragment.owners }
 // request of Rows the position that was asked for.
 func (s *Scan) RowPosition(i int) uint64 { return s.piece.positions.at(i) }
 
+// RowPositions is RowPosition of all rows of the current batch: one after the
+// other from first on, unless they are listed.
+func (s *Scan) RowPositions() (first uint64, listed []uint64) {
+	return s.piece.positions.first, s.piece.positions.listed
+}
+
 // FragmentID is the fragment that the current batch is of.
 func (s *Scan) FragmentID() uint64 { return s.piece.fragment.meta.ID }
 

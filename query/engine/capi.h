@@ -9,6 +9,12 @@
 
 typedef uint64_t idx_t;
 typedef enum { DuckDBSuccess = 0, DuckDBError = 1 } duckdb_state;
+typedef enum {
+	DUCKDB_PENDING_RESULT_READY = 0,
+	DUCKDB_PENDING_RESULT_NOT_READY = 1,
+	DUCKDB_PENDING_ERROR = 2,
+	DUCKDB_PENDING_NO_TASKS_AVAILABLE = 3,
+} duckdb_pending_state;
 
 #define FB_HANDLE(name) typedef struct _##name { void *internal_ptr; } *name
 FB_HANDLE(duckdb_database);
@@ -136,6 +142,7 @@ extern duckdb_logical_type duckdb_prepared_statement_column_logical_type(duckdb_
 extern duckdb_state duckdb_pending_prepared_streaming(duckdb_prepared_statement statement, duckdb_pending_result *out);
 extern void duckdb_destroy_pending(duckdb_pending_result *pending);
 extern const char *duckdb_pending_error(duckdb_pending_result pending);
+extern duckdb_pending_state duckdb_pending_execute_task(duckdb_pending_result pending);
 extern duckdb_state duckdb_execute_pending(duckdb_pending_result pending, duckdb_result *out);
 
 extern duckdb_logical_type duckdb_create_logical_type(int type);

@@ -149,3 +149,39 @@ func flat(mem memory.Allocator, a arrow.Array) arrow.Array {
 	}
 	return b.NewArray()
 }
+
+// TestPositions checks columns that are no more than the number of a row, over
+// batches that are cut and filtered.
+func TestPositions(t *testing.T) {
+	db, s := open(t)
+	c := connect(t, db)
+	var batches []arrow.RecordBatch
+	at := int64(0)
+	for _, n := range []int64{5000, 1, 2500} {
+		b := array.NewInt64Builder(memory.DefaultAllocator)
+		for range n {
+			b.Append(at)
+			at++
+		}
+		batches = append(batches, batch([]string{"a"}, b.NewArray()))
+	}
+	s.put("t", 700, batches...)
+	s.tables["t"].schema = arrow.NewSchema([]arrow.Field{
+		{Name: "a", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		{Name: "p", Type: arrow.PrimitiveTypes.Uint64, Nullable: true, Metadata: PositionMetadata},
+		{Name: "q", Type: arrow.PrimitiveTypes.Uint64, Nullable: true, Metadata: PositionMetadata},
+	}, nil)
+	for _, tt := range []struct{ sql, want string }{
+		{"select count(*), count(p), sum(p), max(q) from shelf('t')", "7501|7501|28128750|7500"},
+		{"select count(*) from shelf('t') where a = p and p = q", "7501"},
+		{"select p, a from shelf('t') where a in (4999, 5000, 7500) order by 1", "4999|4999 5000|5000 7500|7500"},
+		{"select q from shelf('t') order by p desc limit 2", "7500 7499"},
+	} {
+		for _, listed := range []bool{false, true} {
+			s.tables["t"].listed = listed
+			if got := strings.Join(query(t, c, tt.sql), " "); got != tt.want {
+				t.Errorf("%s gives %s, want %s; positions listed: %t", tt.sql, got, tt.want, listed)
+			}
+		}
+	}
+}

@@ -29,6 +29,7 @@ type kept struct {
 	schema  *arrow.Schema
 	batches []arrow.RecordBatch
 	window  int
+	listed  bool // positions are listed
 }
 
 func (s *shelf) Bind(call Call) (Relation, error) {
@@ -56,6 +57,7 @@ type reading struct {
 	table   *kept
 	columns []int
 	at      int
+	first   uint64
 }
 
 func (r *reading) Next() (Batch, error) {
@@ -64,12 +66,21 @@ func (r *reading) Next() (Batch, error) {
 	}
 	b := r.table.batches[r.at]
 	r.at++
+	first := r.first
+	r.first += uint64(b.NumRows())
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for _, c := range r.columns {
 		fields, columns = append(fields, b.Schema().Field(c)), append(columns, b.Column(c))
 	}
-	return Ready{array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, b.NumRows()), r.table.window}, nil
+	made := Made{Rows: array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, b.NumRows()), Window: r.table.window, First: first}
+	if r.table.listed {
+		for i := range b.NumRows() {
+			made.Positions = append(made.Positions, first+uint64(i))
+		}
+		made.First = 1 << 40
+	}
+	return made, nil
 }
 
 func (r *reading) Close() {}

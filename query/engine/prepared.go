@@ -244,10 +244,13 @@ func (p *Prepared) Execute(ctx context.Context) (*Result, error) {
 		return nil, p.conn.db.failure(ctx, C.GoString(C.duckdb_pending_error(pending)))
 	}
 	r := &Result{conn: p.conn, r: newResult()}
-	if C.duckdb_execute_pending(pending, r.r) != C.DuckDBSuccess {
-		err := p.conn.db.failure(ctx, C.GoString(C.duckdb_result_error(r.r)))
+	if C.fb_execute(pending, r.r) != C.DuckDBSuccess {
+		text := C.GoString(C.duckdb_pending_error(pending))
+		if text == "" {
+			text = C.GoString(C.duckdb_result_error(r.r))
+		}
 		r.Close()
-		return nil, err
+		return nil, p.conn.db.failure(ctx, text)
 	}
 	if err := r.describe(); err != nil {
 		r.Close()

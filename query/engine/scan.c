@@ -258,14 +258,30 @@ static bool fill_coded(duckdb_function_info info, fb_scan *s, local *l, int64_t 
 	return true;
 }
 
+// fill_positions tells the positions of rows [l->at, l->at+n).
+static void fill_positions(fb_scan *s, local *l, int64_t n, uint64_t *out) {
+	if (l->batch->listed) {
+		struct ArrowArray *column = l->batch->root.children[s->children];
+		memcpy(out, (const uint64_t *)column->buffers[1] + column->offset + l->at, n * sizeof(uint64_t));
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		out[i] = l->batch->first + l->at + i;
+	}
+}
+
 // fill puts rows [l->at, l->at+n) into the output, by reference.
 static bool fill(duckdb_function_info info, fb_scan *s, local *l, int64_t n, duckdb_data_chunk output) {
 	for (idx_t i = 0; i < s->columns; i++) {
 		int64_t child = s->source[i];
-		if (child < 0) {
+		if (child == FB_COUNTED) {
 			continue;
 		}
 		duckdb_vector out = duckdb_data_chunk_get_vector(output, i);
+		if (child == FB_POSITION) {
+			fill_positions(s, l, n, duckdb_vector_get_data(out));
+			continue;
+		}
 		if (l->batch->root.children[child]->dictionary) {
 			if (!fill_coded(info, s, l, child, n, out)) {
 				return false;
@@ -299,7 +315,7 @@ void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output) {
 			return;
 		}
 		char *error = NULL;
-		int more = fbNextBatch(s->handle, &b->root, &b->window, &error);
+		int more = fbNextBatch(s->handle, b, &error);
 		if (more <= 0) {
 			batch_drop(b);
 			if (more < 0) {

@@ -12,7 +12,9 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/cdata"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
 )
@@ -41,7 +43,7 @@ type Relation interface {
 	// Rows is the exact number of rows, -1 = unknown.
 	Rows() int64
 	// Scan starts to read columns by their numbers, in that order; none at all
-	// means that rows are only counted.
+	// means that rows are only counted. Positions are not among them.
 	Scan(columns []int) (Batches, error)
 }
 
@@ -56,22 +58,27 @@ type Batches interface {
 // Batch is a batch that is made when the engine takes it. Several may be made
 // at once, on different threads.
 type Batch interface {
-	// Make gives the rows, and how many of them the engine may take at a time
-	// (0 = as many as it likes). It is called once. The engine releases the rows
-	// when it needs them no more. A column of text or bytes may come as a
-	// dictionary array of what the relation's schema says, with indices of type
-	// uint32 that are not null; null is an item of the dictionary then.
-	Make() (arrow.RecordBatch, int, error)
+	// Make gives the rows. It is called once. The engine releases them when it
+	// needs them no more.
+	Make() (Made, error)
 }
 
-// Ready is a Batch that needs no making.
-type Ready struct {
-	Rows   arrow.RecordBatch
+// Made is a batch that the engine takes. A column of text or bytes may come as a
+// dictionary array of what the relation's schema says, with indices of type
+// uint32 that are not null; null is an item of the dictionary then.
+type Made struct {
+	Rows arrow.RecordBatch
+	// Window is how many rows the engine may take at a time, 0 = as many as it
+	// likes.
 	Window int
+	// First is the position of the first row, see KeyPosition. The others follow
+	// it, unless Positions lists all of them.
+	First     uint64
+	Positions []uint64
 }
 
-// Make implements Batch.
-func (r Ready) Make() (arrow.RecordBatch, int, error) { return r.Rows, r.Window, nil }
+// Make implements Batch for one that needs no making.
+func (m Made) Make() (Made, error) { return m, nil }
 
 // TableFunction is a table function to register. All arguments are text.
 type TableFunction struct {
@@ -226,8 +233,12 @@ func (b *bound) init(info C.duckdb_init_info) error {
 	var columns []int
 	for i := range n {
 		at := uint64(C.duckdb_init_get_column_index(info, C.idx_t(i)))
-		if at >= uint64(len(fields)) || fields[at].Metadata.FindKey(KeyVirtual) >= 0 {
-			source[i] = -1
+		switch {
+		case at >= uint64(len(fields)) || fields[at].Metadata.FindKey(KeyVirtual) >= 0:
+			source[i] = C.FB_COUNTED
+			continue
+		case fields[at].Metadata.FindKey(KeyPosition) >= 0:
+			source[i] = C.FB_POSITION
 			continue
 		}
 		source[i] = C.int64_t(len(columns))
@@ -334,9 +345,9 @@ func bare(dt arrow.DataType) arrow.DataType {
 }
 
 //export fbNextBatch
-func fbNextBatch(handle C.uintptr_t, out *C.struct_ArrowArray, window *C.int64_t, text **C.char) C.int {
+func fbNextBatch(handle C.uintptr_t, out *C.fb_batch, text **C.char) C.int {
 	s := cgo.Handle(handle).Value().(*scan)
-	err := protect(func() error { return s.next(out, window) })
+	err := protect(func() error { return s.next(out) })
 	switch {
 	case err == nil:
 		return 1
@@ -368,32 +379,48 @@ func (s *scan) fail(err error) {
 	s.end = err
 }
 
-func (s *scan) next(out *C.struct_ArrowArray, window *C.int64_t) error {
+func (s *scan) next(out *C.fb_batch) error {
 	for {
 		taken, err := s.take()
 		if err != nil {
 			return err
 		}
-		batch, most, err := taken.Make()
+		made, err := taken.Make()
 		if err != nil {
 			return err
 		}
+		batch := made.Rows
 		if batch.NumRows() == 0 {
 			batch.Release()
 			continue
 		}
-		*window = C.int64_t(most)
+		out.window, out.first = C.int64_t(made.Window), C.uint64_t(made.First)
+		if made.Positions != nil {
+			batch, out.listed = withPositions(batch, made.Positions), true
+		}
 		if batch.NumCols() == 0 {
-			out.length = C.int64_t(batch.NumRows())
+			out.root.length = C.int64_t(batch.NumRows())
 			batch.Release()
 			return nil
 		}
 		whole := rebased(batch)
 		batch.Release()
-		cdata.ExportArrowRecordBatch(whole, (*cdata.CArrowArray)(unsafe.Pointer(out)), nil)
+		cdata.ExportArrowRecordBatch(whole, (*cdata.CArrowArray)(unsafe.Pointer(&out.root)), nil)
 		whole.Release()
 		return nil
 	}
+}
+
+// withPositions adds a column of positions to a batch, which it releases.
+func withPositions(batch arrow.RecordBatch, positions []uint64) arrow.RecordBatch {
+	defer batch.Release()
+	values := memory.NewBufferBytes(arrow.Uint64Traits.CastToBytes(positions))
+	data := array.NewData(arrow.PrimitiveTypes.Uint64, len(positions), []*memory.Buffer{nil, values}, nil, 0, 0)
+	defer data.Release()
+	column := array.MakeFromData(data)
+	defer column.Release()
+	fields := append(batch.Schema().Fields(), arrow.Field{Name: "positions", Type: arrow.PrimitiveTypes.Uint64})
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), append(batch.Columns()[:batch.NumCols():batch.NumCols()], column), batch.NumRows())
 }
 
 //export fbCloseScan

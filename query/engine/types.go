@@ -150,6 +150,13 @@ const KeyVirtual = "flightblob:virtual"
 // VirtualMetadata is metadata with the mark.
 var VirtualMetadata = arrow.NewMetadata([]string{KeyVirtual}, []string{"true"})
 
+// KeyPosition marks a field of type uint64 that batches have no column for: its
+// values are the positions of the rows that each batch tells.
+const KeyPosition = "flightblob:position"
+
+// PositionMetadata is metadata with the mark.
+var PositionMetadata = arrow.NewMetadata([]string{KeyPosition}, []string{"true"})
+
 func isReference(f arrow.Field) bool { return f.Metadata.FindKey(KeyReference) >= 0 }
 
 // simple maps the Arrow types without parameters that enter the engine as they
