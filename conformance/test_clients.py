@@ -20,6 +20,7 @@ import adbc_driver_flightsql.dbapi as dbapi
 import adbc_driver_manager
 import flightsql.dbapi
 import flightsql.sqlalchemy
+import lance
 import pandas
 import polars
 import pyarrow as pa
@@ -530,6 +531,18 @@ class TestSQLAlchemy:
             found = connection.execute(sqlalchemy.select(table.c.img).where(table.c.id == 1)).scalar()
             assert (found["size"] if face == "descriptor" else found) == shown(1, face)
         engine.dispose()
+
+
+def test_names_are_patterns(binary, tmp_path):
+    """flightsql-dbapi asks for a table by a pattern and takes the first that comes; ADBC looks for the name."""
+    for name in ("aXb", "a_b"):
+        lance.write_dataset(pa.table({name: [1]}), str(tmp_path / f"{name}.lance"), data_storage_version="2.2")
+    with Server(binary, tmp_path) as server:
+        engine = alchemy(server)
+        assert [c["name"] for c in sqlalchemy.inspect(engine).get_columns("a_b")] == ["aXb"]
+        engine.dispose()
+        with connected(server.uri) as connection:
+            assert connection.adbc_get_table_schema("a_b").names == ["a_b"]
 
 
 def test_flightsql_dbapi(pictures_server):
