@@ -1,11 +1,26 @@
 // Package blob is what the Blob v2 specification says about one value: what a
 // descriptor means, which object and byte interval it selects, and when it is
-// refused. It resolves; it reads no payload.
+// refused; and the other way round, what a value given by a user means, and
+// where its bytes are stored.
 //
-// A Column views an Arrow array as Descriptors, a Resolver turns a Descriptor
-// and its Owner into an Extent, Length asks a store for the one length that a
-// descriptor may leave open. Descriptors of the legacy two-child layout arrive
-// here as kind 0 (LEG-6).
+// Reading: a Column views an Arrow array as Descriptors, a Resolver turns a
+// Descriptor and its Owner into an Extent, Length asks a store for the one
+// length that a descriptor may leave open. It resolves, it reads no payload.
+// Descriptors of the legacy two-child layout arrive here as kind 0 (LEG-6).
+//
+// Writing: AsInputs checks the values of a whole batch, a Placer stores them
+// and gives the batch with descriptors in their place:
+//
+//	batch ─▶ AsInputs     IN-*: every value of every blob column, at any depth
+//	         Placer.Place plan    URIs → bases, stored values → kept or copied   nothing stored yet
+//	                      sizes   lengths of whole objects that are copied
+//	                      store   inline → the data file (OutOfLine)
+//	                              packed → the open pack     data/<key>/<id>.blob, or _blobs/<uuid>.blob
+//	                              dedicated → its own object              "
+//	         Placer.Commit        all objects durable; Abort removes them
+//
+// Bytes of a batch are not copied on the way. Bytes of other objects are read a
+// few at a time, ahead of their turn, and larger ones piece by piece.
 package blob
 
 import (

@@ -66,25 +66,26 @@ func TestRefer(t *testing.T) {
 		{"EXT-7", "file://host/x", nil, "names a host"},
 		{"EXT-7", "s3://b", nil, "names no object"},
 	} {
-		for _, ranged := range []bool{false, true} {
-			d := newDesk(t)
-			d.policy.Bases = basesOf(c.bases...)
-			position, size := uint64(0), uint64(0)
-			if ranged {
-				position, size = 5, 6
-			}
-			got, _, err := d.open().refer(c.uri, position, size, false)
-			text := fmt.Sprintf("%d %s", got.ID, got.URI)
-			if err != nil {
-				if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%s %s: %v, want %s", c.rule, c.uri, err, c.want)
+		t.Run(fmt.Sprintf("%s EXT-8 %s in %v", c.rule, c.uri, c.bases), func(t *testing.T) {
+			for _, ranged := range []bool{false, true} {
+				d := newDesk(t)
+				d.policy.Bases = basesOf(c.bases...)
+				position, size := uint64(0), uint64(0)
+				if ranged {
+					position, size = 5, 6
 				}
-				continue
+				got, _, err := d.open().refer(c.uri, position, size, false)
+				if err != nil {
+					if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("%v, want %s", err, c.want)
+					}
+					continue
+				}
+				if text := fmt.Sprintf("%d %s", got.ID, got.URI); text != c.want || got.Kind != External || got.Position != position || got.Size != size {
+					t.Errorf("%+v, want %s", got, c.want)
+				}
 			}
-			if text != c.want || got.Kind != External || got.Position != position || got.Size != size {
-				t.Errorf("%s EXT-8 %s in %v: %+v, want %s", c.rule, c.uri, c.bases, got, c.want)
-			}
-		}
+		})
 	}
 	t.Run("EXT-6 outside by permission", func(t *testing.T) {
 		d := newDesk(t)

@@ -211,9 +211,11 @@ func TestPlacementThresholds(t *testing.T) {
 		{"defaults", schema.DefaultThresholds.Inline, schema.DefaultThresholds.Dedicated, 4194304, packed},
 		{"defaults", schema.DefaultThresholds.Inline, schema.DefaultThresholds.Dedicated, 4194305, dedicated},
 	} {
-		if got := placementOf(c.size, schema.Thresholds{Inline: c.inline, Dedicated: c.dedicated}); got != c.want {
-			t.Errorf("%s: %d goes to %d, not %d", c.name, c.size, got, c.want)
-		}
+		t.Run(fmt.Sprintf("%s, %d bytes", c.name, c.size), func(t *testing.T) {
+			if got := placementOf(c.size, schema.Thresholds{Inline: c.inline, Dedicated: c.dedicated}); got != c.want {
+				t.Errorf("goes to %d, not %d", got, c.want)
+			}
+		})
 	}
 }
 

@@ -284,7 +284,7 @@ func TestPlaceAgainstReference(t *testing.T) {
 	theirs, refused := reference(t, dir, tables)
 	kinds := map[string]int{}
 	for _, c := range tables {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run("LEG-3 EXT-4 WRT-1 PCK-4 PCK-8 "+c.name, func(t *testing.T) {
 			got, err := ours(t, dir, c)
 			if err != nil || refused[c.name] != "" {
 				t.Fatalf("seed %d: the reference says %q, we say %v", seed, refused[c.name], err)
@@ -335,6 +335,12 @@ func randomTable(t *testing.T, rng *rand.Rand, name, ext string) stored {
 		if rng.IntN(8) == 0 { // the defaults
 			f.Metadata = mark
 		}
+		if rng.IntN(4) == 0 { // LEG-2, LEG-3: bytes with the mark of older files
+			m := f.Metadata.ToMap()
+			delete(m, schema.KeyExtensionName)
+			m[schema.KeyBlob] = "true"
+			f.Type, f.Metadata = []arrow.DataType{arrow.BinaryTypes.Binary, arrow.BinaryTypes.LargeBinary}[rng.IntN(2)], arrow.MetadataFrom(m)
+		}
 		switch rng.IntN(6) {
 		case 0:
 			f = field(f.Name, structure(field("x", arrow.PrimitiveTypes.Int8), f))
@@ -371,6 +377,12 @@ func randomTable(t *testing.T, rng *rand.Rand, name, ext string) stored {
 func randomValue(rng *rand.Rand, f arrow.Field, ext string, visible bool, c *stored) any {
 	if f.HasMetadata() && f.Metadata.FindKey(schema.KeyExtensionName) >= 0 {
 		return randomBlob(rng, f, ext, visible, c)
+	}
+	if f.HasMetadata() && f.Metadata.FindKey(schema.KeyBlob) >= 0 {
+		if !visible && rng.IntN(8) == 0 {
+			return nil
+		}
+		return base64.StdEncoding.EncodeToString(payload(rng.IntN(300), rng.IntN(1000)))
 	}
 	if !visible && rng.IntN(6) == 0 {
 		return nil

@@ -83,33 +83,36 @@ func TestRewriteTable(t *testing.T) {
 		{"ERR-12 an unknown base", Descriptor{Kind: ManagedBase, ID: 77, URI: "a"}, root, within, nil, "names base 77"},
 		{"ERR-13 a bad path", Descriptor{Kind: Managed, URI: "../a"}, root, within, nil, `managed path "../a"`},
 	} {
-		d := newDesk(t)
-		d.policy.Managed, d.policy.TargetBase, d.policy.Bases = c.when.managed, c.target, bases
-		d.owner.BaseID = c.target
-		if c.owner != nil { // on this desk's store
-			o := *c.owner
-			o.Dir.Store, o.Base.Store, o.File.Store = d.store, d.store, d.store
-			c.owner = &o
-		}
-		got, _, err := d.open().rewrite(t.Context(), c.d, Origin{Resolver: NewResolver(bases, d.locate), Owner: c.owner, Same: c.when.same})
-		text := fmt.Sprintf("%d id %d %s", got.d.Kind, got.d.ID, got.d.URI)
-		switch {
-		case err != nil:
-			if !strings.Contains(err.Error(), c.want) || strings.HasPrefix(c.want, "bytes") {
-				t.Errorf("%s: %v, want %s", c.rule, err, c.want)
+		t.Run(c.rule, func(t *testing.T) {
+			d := newDesk(t)
+			d.policy.Managed, d.policy.TargetBase, d.policy.Bases = c.when.managed, c.target, bases
+			d.owner.BaseID = c.target
+			owner := c.owner
+			if owner != nil { // on this desk's store
+				o := *owner
+				o.Dir.Store, o.Base.Store, o.File.Store = d.store, d.store, d.store
+				owner = &o
 			}
-			continue
-		case !got.keep:
-			text = copied(got.inline)
-			if got.from.Length != c.d.Size {
-				t.Errorf("%s: %+v", c.rule, got)
+			got, _, err := d.open().rewrite(t.Context(), c.d, Origin{Resolver: NewResolver(bases, d.locate), Owner: owner, Same: c.when.same})
+			text := fmt.Sprintf("%d id %d %s", got.d.Kind, got.d.ID, got.d.URI)
+			switch {
+			case err != nil:
+				if !strings.Contains(err.Error(), c.want) || strings.HasPrefix(c.want, "bytes") {
+					t.Errorf("%v, want %s", err, c.want)
+				}
+				return
+			case !got.keep:
+				text = copied(got.inline)
+				if got.from.Length != c.d.Size {
+					t.Errorf("%+v", got)
+				}
+			case got.d.Size != c.d.Size || got.d.Position != c.d.Position:
+				t.Errorf("%+v of %+v", got.d, c.d)
 			}
-		case got.d.Size != c.d.Size || got.d.Position != c.d.Position:
-			t.Errorf("%s: %+v of %+v", c.rule, got.d, c.d)
-		}
-		if text != c.want {
-			t.Errorf("%s: %s, want %s", c.rule, text, c.want)
-		}
+			if text != c.want {
+				t.Errorf("%s, want %s", text, c.want)
+			}
+		})
 	}
 	t.Run("RWR-5 with a base for the table's folder", func(t *testing.T) {
 		d := newDesk(t)
@@ -219,6 +222,24 @@ func TestPlaceStored(t *testing.T) {
 			})
 		}
 	}
+	t.Run("IN-14 rules for input do not judge what is stored", func(t *testing.T) {
+		d := newDesk(t) // a range of size 0 is IN-7 as input
+		origins := func(uint32) (Origin, error) {
+			return Origin{Resolver: NewResolver(nil, d.locate), Same: true}, nil
+		}
+		in, err := AsInputs(tableOf(t, blobField("b", whole)), batchOf(t, `[{"b":{"kind":3,"position":20,"size":0,"blob_id":0,"blob_uri":"s3://a/b","source":1}}]`, field("b", schema.ReferenceType)), origins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Release()
+		got, err := d.open().Place(t.Context(), memory.DefaultAllocator, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{`3 at 20 size 0 id 0 "s3://a/b"`}, shown(t, got.Column(0))); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("RWR-4 no payload is read to adopt one", func(t *testing.T) {
 		d := newDesk(t) // nothing is there
 		d.policy.Managed, d.policy.Bases = true, bases

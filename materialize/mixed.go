@@ -14,8 +14,7 @@ import (
 
 // ReferenceType is the type of blob leaves of a Mixed source: the descriptor's
 // children, and behind them the number of the place that the value came from.
-var ReferenceType = arrow.StructOf(append(schema.DescriptorType.Fields(),
-	arrow.Field{Name: "source", Type: arrow.PrimitiveTypes.Uint32})...)
+var ReferenceType = schema.ReferenceType
 
 // Mixed is a Source whose values come from several data files, tables or
 // versions within one batch, as the results of statements do. Its blob leaves

@@ -1,6 +1,7 @@
 package objstore_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,7 +204,7 @@ func FuzzLocate(f *testing.F) {
 // TestNormalURI holds what pylance 14.0.2 stored for the same URIs.
 func TestNormalURI(t *testing.T) {
 	t.Parallel()
-	for uri, want := range map[string]string{
+	normal := map[string]string{
 		"file:///x/a b":      "file:///x/a%20b",
 		"file:///x/a%20b":    "file:///x/a%20b",
 		"file:///x/%41":      "file:///x/%41",
@@ -238,15 +239,17 @@ func TestNormalURI(t *testing.T) {
 		"file:///c:/x":                                                 "file:///c:/x",
 		"file:///x/a%2fb":                                              "file:///x/a%2fb",
 		"file:///%78/y":                                                "file:///%78/y",
-	} {
-		got, err := objstore.NormalURI(uri)
-		if err != nil || got != want {
-			t.Errorf("EXT-6 %q: %q, %v; want %q", uri, got, err, want)
-			continue
-		}
-		if again, err := objstore.NormalURI(got); err != nil || again != got {
-			t.Errorf("%q is normal, but becomes %q, %v", got, again, err)
-		}
+	}
+	for uri, want := range normal {
+		t.Run("EXT-6 "+uri, func(t *testing.T) {
+			got, err := objstore.NormalURI(uri)
+			if err != nil || got != want {
+				t.Fatalf("%q, %v; want %q", got, err, want)
+			}
+			if again, err := objstore.NormalURI(got); err != nil || again != got {
+				t.Errorf("%q is normal, but becomes %q, %v", got, again, err)
+			}
+		})
 	}
 	for uri, want := range map[string]string{
 		"/x/y": "is not an absolute URI", "x/y": "is not an absolute URI", "": "is not an absolute URI",
@@ -254,9 +257,11 @@ func TestNormalURI(t *testing.T) {
 		"file://host/x": "names a host", "s3://user:pw@b/k": "bucket name", "s3://b/a//b": "empty path component",
 		"file:///x/a%00b": "zero byte", "file:///x/%FF": "not UTF-8",
 	} {
-		if got, err := objstore.NormalURI(uri); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw@") {
-			t.Errorf("EXT-7 %q: %q, %v; want %q", uri, got, err, want)
-		}
+		t.Run("EXT-7 "+uri, func(t *testing.T) {
+			if got, err := objstore.NormalURI(uri); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw@") {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		})
 	}
 }
 
@@ -295,9 +300,11 @@ func TestBelow(t *testing.T) {
 		{"file:///b/sub%20dir/x", "/b/sub dir", answer{"x", 2, true}},
 		{"file:///b/sub%20dir/x", "file:///b/sub%20dir", answer{"x", 2, true}},
 	} {
-		rest, depth, ok, err := objstore.Below(c.uri, c.folder)
-		if got := (answer{rest, depth, ok}); err != nil || got != c.want {
-			t.Errorf("EXT-3 EXT-5 %s in %s: %v, %v; want %v", c.uri, c.folder, got, err, c.want)
-		}
+		t.Run(fmt.Sprintf("EXT-3 EXT-5 %s in %s", c.uri, c.folder), func(t *testing.T) {
+			rest, depth, ok, err := objstore.Below(c.uri, c.folder)
+			if got := (answer{rest, depth, ok}); err != nil || got != c.want {
+				t.Errorf("%v, %v; want %v", got, err, c.want)
+			}
+		})
 	}
 }

@@ -2,10 +2,12 @@ package schema
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/flightblob/flightblob/internal/fault"
 )
@@ -91,7 +93,6 @@ func appendings() map[string]appending {
 		"WRT-8 not the default":    {table: []arrow.Field{blobCol("c", minimalType)}, input: []arrow.Field{blobCol("c", minimalType, KeyDedicated, "6")}, refused: "threshold = 6 for field c, where 4194304 is in effect"},
 		"WRT-8 pack":               {table: []arrow.Field{blobCol("c", minimalType)}, input: []arrow.Field{blobCol("c", minimalType, KeyPack, "6")}, refused: "where 1073741824 is in effect"},
 		"WRT-7 WRT-8 bad":          {table: []arrow.Field{blobCol("c", minimalType)}, input: []arrow.Field{blobCol("c", minimalType, KeyPack, "x")}, refused: `threshold = "x"`},
-		"CAP-5 managed metadata":   {table: two, input: two},
 		"LEG-2 nested marked":      {table: []arrow.Field{col("l", listOf(col("item", tLarge, KeyBlob, "true")))}, input: []arrow.Field{col("l", listOf(col("item", tBin, KeyBlob, "true")))}},
 		"a list of blobs, by mark": {table: []arrow.Field{col("l", listOf(col("item", tLarge, KeyBlob, "true")))}, input: []arrow.Field{col("l", listOf(blobCol("item", minimalType)))}, ours: true},
 	}
@@ -242,4 +243,46 @@ func TestAcceptsAgainstReference(t *testing.T) {
 			t.Errorf("%s: the reference says %q, we say %q", base, words, c.refused)
 		}
 	}
+}
+
+func TestAcceptsManagedMetadata(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"true", "false", "TRUE"} {
+		t.Run("CAP-5 an input says "+value, func(t *testing.T) {
+			m := md(KeyManaged, value)
+			s := table(t, "", col("a", tInt8))
+			if _, err := s.Accepts(arrow.NewSchema([]arrow.Field{col("a", tInt8)}, &m)); err != nil || len(s.Metadata) != 0 {
+				t.Errorf("%v, %v", s.Metadata, err)
+			}
+		})
+	}
+}
+
+// TestWithoutLegacyBlobsAgainstReference takes the newest schema of a table
+// that began with legacy files from the fixtures, and the first one.
+func TestWithoutLegacyBlobsAgainstReference(t *testing.T) {
+	t.Parallel()
+	versions, err := filepath.Glob(filepath.Join(fixtures, "legacy_mixed/table.lance/_versions/*.manifest"))
+	if err != nil || len(versions) < 2 {
+		t.Fatal(versions, err)
+	}
+	newest, metadata := manifestRecords(t, versions[0])
+	first, _ := manifestRecords(t, versions[len(versions)-1])
+	t.Run("LEG-5 legacy_mixed", func(t *testing.T) {
+		s, err := FromRecords(first, metadata)
+		if err != nil || !s.HasLegacyBlobs() {
+			t.Fatalf("%v, %v", s, err)
+		}
+		next := FieldID(0)
+		for _, r := range first {
+			next = max(next, r.ID+1)
+		}
+		got, err := s.WithoutLegacyBlobs(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text(newest), text(listed(got))); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
