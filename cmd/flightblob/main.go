@@ -95,7 +95,7 @@ flags as keys, on top or in a table per command), then defaults.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetVersionTemplate("flightblob {{.Version}}\n")
 	root.PersistentFlags().String(configFlag, "", "TOML `FILE` with settings, flags as keys")
-	root.AddCommand(serveCommand(), demoCommand(), inspectCommand(), queryCommand())
+	root.AddCommand(serveCommand(), demoCommand(), inspectCommand(), queryCommand(), importCommand(), exportCommand())
 	return root
 }
 
