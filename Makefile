@@ -67,7 +67,7 @@ conformance: build .venv/ready jdbc ## the whole matrix against pylance and the 
 memory-proof: build .venv/ready ## 1, 2 and 4 GiB through a budget of 64 MiB
 	cd conformance && $(PYTEST) -q -s --full test_memory.py
 
-bench: build .venv/ready ## the benchmark kit beside the peer; writes .out/bench/run.md
+bench: build .venv/bench ## the benchmark kit beside the peer; writes .out/bench/run.md
 	PYTHON=.venv/bin/python bench/run.sh
 
 demo: build ## a demo table, served
@@ -98,6 +98,10 @@ clean: ## what make made, tools and packages excepted
 .venv/ready: conformance/requirements.txt
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install -q --disable-pip-version-check -r conformance/requirements.txt
+	@touch $@
+
+.venv/bench: bench/requirements.txt .venv/ready
+	.venv/bin/python -m pip install -q --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
 
 .venv-generate/ready: conformance/requirements-generate.txt
