@@ -20,13 +20,14 @@ func (p *Placer) refer(uri string, position, size uint64, stored bool) (d Descri
 	if plain && !strings.HasPrefix(uri, "/") {
 		return d, "EXT-7", fault.New(fault.Invalid, "uri %s is relative; give an absolute URI", fault.Quote(uri))
 	}
+	if _, _, err := objstore.SplitURI(uri); err != nil {
+		return d, "", err
+	}
 	longest := -1
 	for _, base := range p.bases {
-		rest, depth, ok, err := objstore.Below(uri, base.Path)
-		switch {
-		case err != nil:
-			return d, "", err
-		case ok && depth > longest:
+		// Of two bases at one place the lower id is taken; one that is no
+		// valid URI holds nothing.
+		if rest, depth, ok, err := objstore.Below(uri, base.Path); err == nil && ok && depth > longest {
 			longest, d.ID, d.URI = depth, base.ID, rest
 		}
 	}

@@ -56,6 +56,8 @@ func TestRefer(t *testing.T) {
 		{"EXT-4", "file:///b/sub2/x", []manifest.Base{base(7, "/b"), base(9, "/b/sub")}, "7 sub2/x"},
 		{"EXT-2", "file:///b/sub/x", []manifest.Base{base(7, "/b"), {ID: 9, Path: "/b/sub", IsDatasetRoot: true}}, "7 sub/x"},
 		{"EXT-2", "file:///b/sub/x", []manifest.Base{{ID: 9, Path: "/b/sub", IsDatasetRoot: true}}, "lies in no registered base"},
+		{"EXT-4", "/b/x", []manifest.Base{base(9, "/b"), base(7, "/b/")}, "7 x"}, // the reference takes the first one registered
+		{"EXT-10", "/b/x", []manifest.Base{base(1, "relative"), base(2, "s3://user@b/"), base(3, "/b")}, "3 x"},
 		{"EXT-3", "s3://b/k/a%20b", []manifest.Base{base(1, "s3://b/k")}, "1 a b"},
 		{"EXT-3", "s3://B/k/x", []manifest.Base{base(1, "s3://b/k")}, "lies in no registered base"},
 		{"EXT-3", "gs://b/k/x", []manifest.Base{base(1, "s3://b/k")}, "lies in no registered base"},

@@ -143,6 +143,9 @@ type stream struct {
 // walk finds the blob leaves at and below a field, depth-first, with the values
 // that they have in an array of it.
 func (in *Inputs) walk(f *schema.Field, a arrow.Array, at *place) error {
+	if f.Blob == schema.LegacyBlob {
+		return fault.New(fault.Internal, "blob: column %s is a blob column of files before 2.2, which are not written", f.FullName())
+	}
 	if f.Blob != schema.NotBlob {
 		l := &inputLeaf{field: f, array: a, n: a.Len(), place: at}
 		in.leaves = append(in.leaves, l)

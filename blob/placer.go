@@ -59,7 +59,8 @@ func NewPlacer(ctx context.Context, policy Policy, owner *Owner, file OutOfLine)
 	p := &Placer{policy: policy, owner: owner, file: file, limits: map[*schema.Field]schema.Thresholds{}}
 	for id, base := range policy.Bases {
 		p.ids = append(p.ids, id)
-		if !base.IsDatasetRoot {
+		// A base whose path names no place holds no object either.
+		if _, err := baseURI(base); err == nil && !base.IsDatasetRoot {
 			p.bases = append(p.bases, base)
 		}
 	}

@@ -3,6 +3,7 @@ package blob
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -21,6 +23,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flightblob/flightblob/datafile"
+	"github.com/flightblob/flightblob/encoding"
 	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/objstore/storetest"
 	"github.com/flightblob/flightblob/schema"
@@ -38,6 +42,7 @@ type stored struct {
 	outside bool
 	ingest  bool
 	pack    uint64
+	target  *manifest.Base // where the data file goes, in its own folder for each side
 }
 
 // reference has the reference store tables below dir, as NAME.lance. It gives
@@ -69,6 +74,12 @@ func reference(t *testing.T, dir string, tables []stored) (map[string]arrow.Reco
 			options["blob_pack_file_size_threshold"] = c.pack
 		}
 		var bases []any
+		if c.target != nil {
+			b := *c.target
+			b.Path = filepath.Join(dir, c.name+".lance.target")
+			c.bases = append(slices.Clip(c.bases), b)
+			options["target_bases"] = []string{fmt.Sprint("base", b.ID)}
+		}
 		for _, b := range c.bases {
 			bases = append(bases, []any{b.Path, fmt.Sprint("base", b.ID), b.IsDatasetRoot, b.ID})
 		}
@@ -153,7 +164,8 @@ func joined(t *testing.T, batches []arrow.RecordBatch) arrow.RecordBatch {
 	return array.NewRecordBatch(batches[0].Schema(), columns, rows)
 }
 
-// ours stores the same table into dir/NAME.ours.
+// ours stores the same table into dir/NAME.ours, with everything that makes it
+// a table.
 func ours(t *testing.T, dir string, c stored) (arrow.RecordBatch, error) {
 	t.Helper()
 	m := arrow.MetadataFrom(c.meta)
@@ -177,7 +189,34 @@ func ours(t *testing.T, dir string, c stored) (arrow.RecordBatch, error) {
 	if policy.Managed, err = schema.Managed(c.meta); err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlacer(t.Context(), policy, &Owner{File: at("data", "f.lance"), Key: "f", Dir: at("data"), Base: at()}, &dataFile{})
+	owner := &Owner{File: at("data", "f.lance"), Key: "f", Dir: at("data"), Base: at()}
+	if c.target != nil {
+		b := *c.target
+		root := c.name + ".ours.target"
+		b.Path = filepath.Join(dir, root)
+		c.bases = append(slices.Clip(c.bases), b)
+		policy.Bases, policy.TargetBase = basesOf(c.bases...), &b.ID
+		in := func(elem ...string) objstore.Location { return at(append([]string{"..", root}, elem...)...) }
+		data := []string{}
+		if b.IsDatasetRoot { // RES-2
+			data = []string{"data"}
+		}
+		owner = &Owner{File: in(append(data, "f.lance")...), Key: "f", Dir: in(data...), Base: in(), BaseID: &b.ID}
+	}
+	sink, err := owner.File.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := encoding.V2_2
+	if c.version == "2.3" {
+		version = encoding.V2_3
+	}
+	file, err := datafile.NewWriter(sink, s, datafile.WriterOptions{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Abort()
+	p, err := NewPlacer(t.Context(), policy, owner, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,13 +233,72 @@ func ours(t *testing.T, dir string, c stored) (arrow.RecordBatch, error) {
 			p.Abort(t.Context())
 			return nil, err
 		}
+		if err := file.Write(t.Context(), placed); err != nil {
+			t.Fatal(err)
+		}
 		out = append(out, placed)
 	}
 	if err := p.Commit(t.Context()); err != nil {
 		p.Abort(t.Context())
 		return nil, err
 	}
+	summary, err := file.Commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, at, s, c, summary, policy.TargetBase)
 	return joined(t, out), nil
+}
+
+// publish writes the manifest of a table of one file.
+func publish(t *testing.T, at func(...string) objstore.Location, s *schema.Schema, c stored, summary datafile.Summary, base *uint32) {
+	t.Helper()
+	tx := &manifest.Transaction{UUID: "00000000-0000-4000-8000-000000000000", Op: &manifest.Overwrite{
+		Schema: s, InitialBases: c.bases,
+		Fragments: []manifest.Fragment{{PhysicalRows: summary.Rows, Files: []manifest.DataFile{{
+			Path: "f.lance", Fields: summary.Fields, Columns: summary.Columns, Major: summary.Major, Minor: summary.Minor, Size: uint64(summary.Size), BaseID: base,
+		}}}},
+	}}
+	m, err := manifest.Apply(nil, tx, manifest.ApplyOptions{Now: time.Unix(1700000000, 0), Format: c.version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := m.Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := at("_versions", manifest.Name(1, manifest.V2)).PutIfAbsent(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readBack has the reference read the tables that ours wrote, beside its own.
+func readBack(t *testing.T, dir string) map[string]seenBy {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), storetest.Python(t, "lance"), "testdata/reference.py", dir, "read")
+	var words bytes.Buffer
+	cmd.Stderr = &words
+	result, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, words.String())
+	}
+	out := map[string]seenBy{}
+	for lines := bufio.NewScanner(bytes.NewReader(result)); lines.Scan(); {
+		var answer seenBy
+		if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
+			t.Fatal(err)
+		}
+		out[answer.Name] = answer
+	}
+	return out
+}
+
+// seenBy is what the reference says about a table of ours: whether it sees
+// what it sees in its own.
+type seenBy struct {
+	Name, Error        string
+	Descriptors, Bytes bool
+	Read               bool // bytes could be read at all
 }
 
 var uuidName = regexp.MustCompile(`_blobs/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.blob`)
@@ -232,28 +330,37 @@ func values(t *testing.T, b arrow.RecordBatch) (text string, objects []string) {
 func sidecars(t *testing.T, root string, managed []string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	names, err := filepath.Glob(filepath.Join(root, "data/*/*.blob"))
-	if err != nil {
-		t.Fatal(err)
+	var names []string
+	for _, pattern := range []string{"data/*/*.blob", "../" + filepath.Base(root) + ".target/*/*.blob", "../" + filepath.Base(root) + ".target/data/*/*.blob"} {
+		more, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, more...)
 	}
-	for _, name := range names {
+	digest := func(name string) string {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[filepath.Base(name)] = string(data)
+		return fmt.Sprintf("%d bytes, %x", len(data), sha256.Sum256(data))
+	}
+	for _, name := range names {
+		if filepath.Base(filepath.Dir(name)) != ManagedDir {
+			out[filepath.Base(name)] = digest(name)
+		}
 	}
 	all, err := filepath.Glob(filepath.Join(root, "_blobs/*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range all {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+	more, err := filepath.Glob(root + ".target/_blobs/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(all, more...) {
 		n := slices.Index(managed, "_blobs/"+filepath.Base(name))
-		out[fmt.Sprintf("object %d", n)] = string(data)
+		out[fmt.Sprintf("object %d", n)] = digest(name)
 	}
 	return out
 }
@@ -302,7 +409,20 @@ func TestPlaceAgainstReference(t *testing.T) {
 			}
 		})
 	}
-	if len(kinds) != 5 {
+	read := 0
+	for name, seen := range readBack(t, dir) {
+		if seen.Read {
+			read++
+		}
+		managed := slices.ContainsFunc(tables, func(c stored) bool { return c.name == name && c.meta != nil })
+		if seen.Error != "" || !seen.Bytes || !seen.Descriptors && !managed { // managed objects have names of their own
+			t.Errorf("seed %d: the reference reads %+v in ours", seed, seen)
+		}
+	}
+	if read < 10 {
+		t.Errorf("the bytes of %d tables only were read", read)
+	}
+	if len(kinds) != 6 {
 		t.Errorf("only these kinds were compared: %v", kinds)
 	}
 }
@@ -325,6 +445,9 @@ func randomTable(t *testing.T, rng *rand.Rand, name, ext string) stored {
 		if rng.IntN(2) == 0 {
 			c.bases = append(c.bases, manifest.Base{ID: 3, Path: ext + "/sub/deep", IsDatasetRoot: true})
 		}
+	}
+	if rng.IntN(4) == 0 {
+		c.target = &manifest.Base{ID: 2000 + rng.Uint32N(1000), IsDatasetRoot: rng.IntN(2) == 0}
 	}
 	c.fields = []arrow.Field{field("id", arrow.PrimitiveTypes.Int32)}
 	for i := range 1 + rng.IntN(3) {

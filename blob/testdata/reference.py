@@ -1,10 +1,15 @@
 """Writes blob tables with pylance and shows what it stored, for the tests of this package.
 
     python reference.py FOLDER
+    python reference.py FOLDER read
 
 For each NAME.arrow in FOLDER, an Arrow stream, one line of JSON on stdout: {"name", "error"} with the error null when
 pylance took it. NAME.json beside it gives the arguments of lance.write_dataset, with "bases" as lists of the arguments
 of lance.DatasetBasePath. NAME.lance is the table then, and NAME.out its descriptors as an Arrow stream.
+
+With "read", for each table NAME.ours: {"name", "error", "descriptors", "bytes", "read"}, whether pylance sees the same
+in it as in NAME.lance. Reading bytes fails for tables that refer to places that are not there, equally on both sides;
+"read" is false then.
 """
 
 import json
@@ -27,6 +32,28 @@ def write(folder, name, options):
         out.write_table(table)
 
 
+def look(path, handling):
+    try:
+        return lance.dataset(path).scanner(blob_handling=handling).to_table().to_pylist()
+    except BaseException as e:
+        if handling != "all_binary":
+            raise
+        return str(type(e))
+
+
+def compare(folder):
+    for path in sorted(folder.glob("*.ours")):
+        answer = {"name": path.stem, "error": None}
+        try:
+            for key, handling in (("descriptors", "blobs_descriptions"), ("bytes", "all_binary")):
+                seen = look(path, handling)
+                answer[key] = seen == look(path.with_suffix(".lance"), handling)
+                answer["read"] = isinstance(seen, list)
+        except BaseException as e:
+            answer["error"] = str(e) or type(e).__name__
+        print(json.dumps(answer), flush=True)
+
+
 def main(folder):
     for path in sorted(folder.glob("*.arrow")):
         error = None
@@ -37,4 +64,4 @@ def main(folder):
         print(json.dumps({"name": path.stem, "error": error}), flush=True)
 
 
-main(pathlib.Path(sys.argv[1]))
+(compare if sys.argv[2:] == ["read"] else main)(pathlib.Path(sys.argv[1]))
