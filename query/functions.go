@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -73,26 +72,7 @@ func (e *Engine) unbound(call engine.Call) (engine.Relation, error) {
 	if call.Function != viewFunction {
 		return nil, fault.New(fault.Internal, "query: %s outside of a statement", call.Function)
 	}
-	if e.views.real.Load() {
-		if rel, err := e.newest(call); err == nil {
-			return rel, nil
-		} // a damaged table must not hide the others
-	}
 	return &rows{schema: stub}, nil
-}
-
-// newest describes the newest version of a view's table.
-func (e *Engine) newest(call engine.Call) (engine.Relation, error) {
-	r := &run{engine: e, ctx: context.Background()}
-	t, err := e.cat.Table(r.ctx, catalog.Name{Catalog: call.Args[0], Schema: call.Args[1], Table: call.Args[2]})
-	if err != nil {
-		return nil, err
-	}
-	s, err := t.At(r.ctx, table.Ref{})
-	if err != nil {
-		return nil, err
-	}
-	return r.newRelation(s, true, false)
 }
 
 func (r *run) bind(call engine.Call) (engine.Relation, error) {

@@ -63,6 +63,7 @@ type Engine struct {
 	db       *engine.DB
 	registry *reference.Registry
 	views    *views
+	listing  *listing
 	recall   *recall
 	moving   atomic.Pointer[[]string] // functions that lookups stay away from
 
@@ -89,6 +90,11 @@ func Open(cat *catalog.Catalog, opts Options) (*Engine, error) {
 		e.db.Close()
 		return nil, err
 	}
+	if e.listing, err = newListing(e); err != nil {
+		e.views.close()
+		e.db.Close()
+		return nil, err
+	}
 	return e, nil
 }
 
@@ -99,6 +105,7 @@ func (e *Engine) stepBytes() int64 {
 
 // Close ends the engine. Statements and their results must be closed.
 func (e *Engine) Close() {
+	e.listing.close()
 	e.views.close()
 	e.db.Close()
 }

@@ -37,6 +37,9 @@ type run struct {
 	// scans hand over fewer rows at a time.
 	payload atomic.Bool
 
+	// listing says that the connection is one to the engine of empty tables.
+	listing bool
+
 	// filter is the version that a filter without a statement reads.
 	filter *table.Snapshot
 
@@ -130,9 +133,7 @@ var errClosed = errors.New("query: the statement was closed")
 // close ends the run. Its results and prepared statements must be closed.
 func (r *run) close() {
 	r.cancel(errClosed)
-	r.engine.mu.Lock()
-	delete(r.engine.runs, r.conn.ID())
-	r.engine.mu.Unlock()
+	r.engine.forget(r)
 	r.conn.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,6 +141,16 @@ func (r *run) close() {
 		r.engine.registry.Remove(s)
 	}
 	r.sources = nil
+}
+
+// forget ends that table functions on the run's connection are the run's.
+func (e *Engine) forget(r *run) {
+	if r.listing { // of another engine, with numbers of its own
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.runs, r.conn.ID())
 }
 
 // while makes scans and functions of the run end with ctx, until the returned

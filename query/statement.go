@@ -159,7 +159,7 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 			found, learnt = &more, true
 		}
 	}
-	if learnt && tree != nil && !tree.catalog {
+	if learnt && tree != nil && !r.listing {
 		s.engine.recall.put(at, &known{tree, found})
 	}
 	s.name(p.columns)
@@ -242,7 +242,10 @@ func (s *Statement) names(ctx context.Context, r *run, t *tree) (*tree, error) {
 		query = s.mainText()
 	}
 	if kind == statement.Show {
-		return nil, s.engine.views.all(ctx, s.text.Show != nil && s.text.Show.All)
+		if err := s.engine.listing.all(ctx, s.text.Show != nil && s.text.Show.All); err != nil {
+			return nil, err
+		}
+		return nil, r.list(ctx, &tree{})
 	}
 	if t == nil {
 		var err error
@@ -254,10 +257,11 @@ func (s *Statement) names(ctx context.Context, r *run, t *tree) (*tree, error) {
 			return nil, err
 		}
 	}
-	if t.catalog {
-		if err := s.engine.views.all(ctx, true); err != nil {
-			return nil, err
+	if only, err := r.lists(ctx, t); only || err != nil {
+		if err == nil {
+			err = r.list(ctx, t)
 		}
+		return t, err
 	}
 	for _, path := range t.tables {
 		if err := s.engine.views.named(ctx, r, path); err != nil {

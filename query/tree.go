@@ -13,8 +13,11 @@ import (
 
 // tree is what a reading statement names, as the engine's parser sees it.
 type tree struct {
-	tables  [][]string // names of one to three parts, each once
-	catalog bool       // it lists tables or columns
+	tables    [][]string      // names of one to three parts, each once
+	described [][]string      // names behind DESCRIBE
+	ctes      map[string]bool // names of its own, in small letters
+	catalog   bool            // it lists tables or columns
+	own       bool            // it calls a table function of this program
 }
 
 // allowedTables are the table functions that statements may call. All others
@@ -66,7 +69,7 @@ func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
 	case len(answer.Statements) != 1:
 		return nil, fault.New(fault.Invalid, "query: %d statements; send one at a time", len(answer.Statements))
 	}
-	t := &tree{}
+	t := &tree{ctes: map[string]bool{}}
 	return t, t.walk(answer.Statements[0])
 }
 
@@ -97,6 +100,10 @@ func (t *tree) walk(v any) error {
 			}
 		}
 	case map[string]any:
+		if described := describedTable(v); described != nil {
+			t.described = append(t.described, nameOf(described))
+			return nil
+		}
 		if err := t.node(v); err != nil {
 			return err
 		}
@@ -110,13 +117,18 @@ func (t *tree) walk(v any) error {
 }
 
 func (t *tree) node(n map[string]any) error {
+	if ctes, ok := n["cte_map"].(map[string]any); ok {
+		for _, c := range objects(ctes["map"]) {
+			t.ctes[strings.ToLower(text(c["key"]))] = true
+		}
+	}
 	text := func(key string) string { s, _ := n[key].(string); return s }
 	switch text("type") {
 	case "BASE_TABLE":
 		if n["at_clause"] != nil {
 			return here(n, "query: AT stands behind a table here; write lance_scan('%s', version := …)", text("table_name"))
 		}
-		t.add(text("catalog_name"), text("schema_name"), text("table_name"))
+		t.add(nameOf(n))
 	case "TABLE_FUNCTION":
 		f, _ := n["function"].(map[string]any)
 		name, _ := f["function_name"].(string)
@@ -125,6 +137,7 @@ func (t *tree) node(n map[string]any) error {
 			return here(f, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
 		}
 		t.catalog = t.catalog || slices.Contains(listings, name)
+		t.own = t.own || strings.HasPrefix(name, "lance_")
 	case "SHOW_REF":
 		switch text("show_type") {
 		case "SUMMARY":
@@ -140,16 +153,35 @@ func (t *tree) node(n map[string]any) error {
 	return nil
 }
 
-func (t *tree) add(parts ...string) {
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	if len(parts) == 0 {
-		return
-	}
-	for _, p := range parts {
-		t.catalog = t.catalog || slices.Contains(listings, strings.ToLower(p)) || strings.HasPrefix(strings.ToLower(p), "duckdb_") ||
-			strings.HasPrefix(strings.ToLower(p), "pg_")
-	}
-	if !slices.ContainsFunc(t.tables, func(have []string) bool { return slices.Equal(have, parts) }) {
+func (t *tree) add(parts []string) {
+	if len(parts) > 0 && !slices.ContainsFunc(t.tables, func(have []string) bool { return slices.Equal(have, parts) }) {
 		t.tables = append(t.tables, parts)
 	}
+}
+
+// nameOf is the name that a node has for a table.
+func nameOf(n map[string]any) []string {
+	var parts []string
+	for _, key := range []string{"catalog_name", "schema_name", "table_name"} {
+		if s, _ := n[key].(string); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return parts
+}
+
+// describedTable is the table of a DESCRIBE of one, nil for other nodes. The
+// engine writes it as that of a query, whose * stands nowhere.
+func describedTable(n map[string]any) map[string]any {
+	query, _ := n["query"].(map[string]any)
+	from, _ := query["from_table"].(map[string]any)
+	if n["type"] != "SHOW_REF" || n["show_type"] != "DESCRIBE" || from["type"] != "BASE_TABLE" {
+		return nil
+	}
+	if list, _ := query["select_list"].([]any); len(list) == 1 {
+		if star, _ := list[0].(map[string]any); star["type"] == "STAR" && star["query_location"] == nil {
+			return from
+		}
+	}
+	return nil
 }

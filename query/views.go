@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
@@ -19,8 +18,6 @@ import (
 // A view binds anew at each use, so nothing has to change when a table does.
 type views struct {
 	engine *Engine
-
-	real atomic.Bool // views are made with the columns of their tables
 
 	mu      sync.Mutex
 	conn    *engine.Conn
@@ -67,13 +64,12 @@ func (v *views) schemaLocked(ctx context.Context, cat, schema string) error {
 	return nil
 }
 
-// table makes the view of a table. With columns it is made anew, so that the
-// engine's lists of columns show those of now.
-func (v *views) table(ctx context.Context, n catalog.Name, columns bool) error {
+// table makes the view of a table.
+func (v *views) table(ctx context.Context, n catalog.Name) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	key := folded(n.Catalog, n.Schema, n.Table)
-	if v.made[key] == n && !columns {
+	if v.made[key] == n {
 		return nil
 	}
 	if err := v.schemaLocked(ctx, n.Catalog, n.Schema); err != nil {
@@ -81,8 +77,6 @@ func (v *views) table(ctx context.Context, n catalog.Name, columns bool) error {
 	}
 	sql := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT * EXCLUDE (%s) FROM %s(%s, %s, %s)", quoted(n), virtualColumn, viewFunction,
 		literal(n.Catalog), literal(n.Schema), literal(n.Table))
-	v.real.Store(columns)
-	defer v.real.Store(false)
 	if err := v.conn.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("query: table %s: %w", n, err)
 	}
@@ -105,49 +99,6 @@ func (v *views) drop(ctx context.Context, n catalog.Name) error {
 	return nil
 }
 
-// all makes the views of all tables and removes those of others. Two tables
-// that differ only in case share a view of one of them: naming it is an error
-// all the same.
-func (v *views) all(ctx context.Context, columns bool) error {
-	schemas, err := v.engine.cat.Schemas(ctx)
-	if err != nil {
-		return err
-	}
-	for _, s := range schemas {
-		if err := v.schema(ctx, s.Catalog, s.Name); err != nil {
-			return err
-		}
-	}
-	there := map[string]bool{}
-	for n, err := range v.engine.cat.Names(ctx) {
-		if err != nil {
-			return err
-		}
-		key := folded(n.Catalog, n.Schema, n.Table)
-		if there[key] {
-			continue
-		}
-		there[key] = true
-		if err := v.table(ctx, n, columns); err != nil {
-			return err
-		}
-	}
-	v.mu.Lock()
-	var gone []catalog.Name
-	for key, n := range v.made {
-		if !there[key] {
-			gone = append(gone, n)
-		}
-	}
-	v.mu.Unlock()
-	for _, n := range gone {
-		if err := v.drop(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // named makes the view that a name in a statement means, if it means a table.
 func (v *views) named(ctx context.Context, r *run, path []string) error {
 	for _, candidate := range r.candidates(path) {
@@ -162,7 +113,7 @@ func (v *views) named(ctx context.Context, r *run, path []string) error {
 			}
 			continue
 		case 1:
-			return v.table(ctx, found[0], false)
+			return v.table(ctx, found[0])
 		}
 		return ambiguous(path, found)
 	}
