@@ -354,7 +354,10 @@ func (r *run) source(s *table.Snapshot, object string, resolver *blob.Resolver, 
 	if n, ok := r.sources[key]; ok {
 		return n
 	}
-	n := r.engine.registry.Add(&reference.Origin{Context: r.ctx, Resolver: resolver, Owner: owner, Fail: r.fail})
+	n := r.engine.registry.Add(&reference.Origin{
+		Context: r.ctx, Resolver: resolver, Owner: owner, Fail: r.fail,
+		Where: func(v reference.Value) string { return r.where(s, v) },
+	})
 	if r.sources != nil { // not closed meanwhile
 		r.sources[key] = n
 	}

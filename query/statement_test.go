@@ -240,8 +240,40 @@ func TestRanges(t *testing.T) {
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), fmt.Sprint(len(whole))) {
 		t.Errorf("a range that ends beyond the value: %v", err)
 	}
+	if want := fmt.Sprintf("blob_range: table table, column \"img\", row 6: blob: range of 2 bytes at %d ends beyond the value's size of %d bytes", len(whole)-1, len(whole)); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 	if err = h.fails(`select blob_range(img, -1, 2) from "table" where id = 6`); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a negative offset: %v", err)
+	}
+}
+
+// TestWhereabouts checks that errors of functions name column and row, however
+// the values came to them.
+func TestWhereabouts(t *testing.T) {
+	h := open(t, "nested_v22", "fragments_and_deletions", "external_missing", "kinds_basic_v22")
+	for _, tt := range []struct{ sql, want string }{
+		{`select max(octet_length(blob_range(u.blob, 0, 4000))) from (select unnest(ls) u from nested_v22.main."table")`, `column "ls.blob", row `},
+		{`select blob_range(s.blob, 1000000, 1) from nested_v22.main."table" order by id desc`, `column "s.blob", row `},
+		{`select blob_range(list(img order by id)[5], 0, 4000000) from kinds_basic_v22.main."table"`, `column "img", row 4`},
+		{`select blob_range(img, 0, 4000000) from (select img from fragments_and_deletions.main."table" where id = 11)`, `column "img", row `},
+		{`select md5(img) from external_missing.main."table"`, `column "img", row `},
+		{`select blob_size(img) from external_missing.main."table"`, `column "img", row `},
+	} {
+		err := h.fails(tt.sql)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.sql, err, tt.want)
+		}
+	}
+	// The row is the one that tickets count.
+	err := h.fails(`select blob_range(img, 0, 4000000) from fragments_and_deletions.main."table" where id = 11`)
+	var row int
+	if _, scanned := fmt.Sscanf(err.Error()[strings.Index(err.Error(), "row "):], "row %d", &row); scanned != nil {
+		t.Fatal(err, scanned)
+	}
+	want := h.one(fmt.Sprintf(`select id from fragments_and_deletions.main."table" limit 1 offset %d`, row))
+	if want != `[{"id":11}]` {
+		t.Errorf("%v: that is the row of %s", err, want)
 	}
 }
 

@@ -4,6 +4,7 @@ package engine
 import "C"
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/flightblob/flightblob/blob"
@@ -95,8 +96,30 @@ func (db *DB) checkAll(v C.duckdb_vector, n int) ([]checked, error) {
 	return all, nil
 }
 
-// fail lets the statement know the error with its kind.
-func report(all []checked, err error) error {
+// valueError is an error about one of the values of a step.
+type valueError struct {
+	index int
+	err   error
+}
+
+func (e *valueError) Error() string { return e.err.Error() }
+
+func (e *valueError) Unwrap() error { return e.err }
+
+// report lets the statement know the error of a function with its kind, and with
+// the row that it is about.
+func report(function string, all []checked, err error) error {
+	if err == nil {
+		return nil
+	}
+	where := ""
+	var v *valueError
+	if errors.As(err, &v) && v.index < len(all) && all[v.index].origin != nil && all[v.index].origin.Where != nil {
+		if where = all[v.index].origin.Where(all[v.index].Value); where != "" {
+			where += ": "
+		}
+	}
+	err = fault.New(fault.KindOf(err), "%s: %s%w", function, where, err)
 	for i := range all {
 		if o := all[i].origin; o != nil && o.Fail != nil {
 			o.Fail(err)
@@ -231,7 +254,7 @@ func (s *scalar) call(input C.duckdb_data_chunk, output C.duckdb_vector) error {
 		args = append(args, vectorOf(C.duckdb_data_chunk_get_vector(input, C.idx_t(i+1)), n))
 	}
 	if err := s.run(s.db, all, args, out); err != nil {
-		return report(all, fault.New(fault.KindOf(err), "%s: %w", s.name, err))
+		return report(s.name, all, err)
 	}
 	return nil
 }
@@ -290,7 +313,7 @@ func (c *cast) run(n int, input, output C.duckdb_vector) error {
 	if err != nil {
 		return err
 	}
-	return report(all, payloads(c.db, all, nil, vectorOf(output, n)))
+	return report("cast to BLOB", all, payloads(c.db, all, nil, vectorOf(output, n)))
 }
 
 // Advice tells what to write instead of a reference where only bytes, sizes or

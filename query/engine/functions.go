@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -69,6 +70,10 @@ func sizes(_ *DB, all []checked, _ []vector, out vector) error {
 	}
 	found, err := lengths(open)
 	if err != nil {
+		var v *valueError
+		if errors.As(err, &v) {
+			v.index = where[v.index]
+		}
 		return err
 	}
 	for k, i := range where {
@@ -110,7 +115,7 @@ func uris(_ *DB, all []checked, _ []vector, out vector) error {
 		}
 		uri, err := v.origin.Resolver.ExternalURI(v.Descriptor)
 		if err != nil {
-			return err
+			return &valueError{i, err}
 		}
 		out.setBytes(i, []byte(uri))
 	}
@@ -130,7 +135,7 @@ func lengths(all []checked) ([]blob.Extent, error) {
 		}
 		e, err := v.origin.Resolver.Resolve(v.origin.Context, v.Descriptor, v.origin.Owner)
 		if err != nil {
-			return nil, err
+			return nil, &valueError{i, err}
 		}
 		extents[i] = e
 		if e.Whole {
@@ -143,7 +148,7 @@ func lengths(all []checked) ([]blob.Extent, error) {
 			defer fault.Recover("engine", &err)
 			n, err := blob.Length(all[rows[0]].origin.Context, extents[rows[0]])
 			if err != nil {
-				return missing(extents[rows[0]], err)
+				return &valueError{rows[0], missing(extents[rows[0]], err)}
 			}
 			for _, i := range rows {
 				extents[i] = extents[i].Sized(n)
@@ -193,10 +198,10 @@ func ranges(db *DB, all []checked, args []vector, out vector) error {
 			continue
 		}
 		if offsets[i].upper != 0 || counts[i].upper != 0 {
-			return fault.New(fault.Invalid, "offset and length are whole numbers from 0 to 2^64-1")
+			return &valueError{i, fault.New(fault.Invalid, "offset and length are whole numbers from 0 to 2^64-1")}
 		}
 		if err := blob.CheckRange(offsets[i].lower, counts[i].lower); err != nil {
-			return err
+			return &valueError{i, err}
 		}
 		wanted[i] = all[i]
 	}
@@ -209,7 +214,7 @@ func ranges(db *DB, all []checked, args []vector, out vector) error {
 			continue
 		}
 		if extents[i], err = extents[i].Slice(offsets[i].lower, counts[i].lower); err != nil {
-			return err
+			return &valueError{i, err}
 		}
 	}
 	return db.read(wanted, extents, out)
@@ -225,11 +230,11 @@ func (db *DB) read(all []checked, extents []blob.Extent, out vector) error {
 			continue
 		}
 		if e.Length > math.MaxUint32-64 {
-			return fault.New(fault.Exhausted, "a value of %d bytes is larger than the 4 GiB that a BLOB of the SQL engine holds; "+
-				"select the column itself, or read it in pieces with blob_range", e.Length)
+			return &valueError{i, fault.New(fault.Exhausted, "a value of %d bytes is larger than the 4 GiB that a BLOB of the SQL engine holds; "+
+				"select the column itself, or read it in pieces with blob_range", e.Length)}
 		}
 		if e.Offset > math.MaxInt64-e.Length {
-			return fault.Corruptf(-1, "range of %d bytes at %d is beyond any object", e.Length, e.Offset)
+			return &valueError{i, fault.Corruptf(-1, "range of %d bytes at %d is beyond any object", e.Length, e.Offset)}
 		}
 		total += e.Length
 	}
@@ -248,8 +253,10 @@ func (db *DB) read(all []checked, extents []blob.Extent, out vector) error {
 		ctx := all[i].origin.Context
 		group.Go(func() (err error) {
 			defer fault.Recover("engine", &err)
-			values[i], err = fetch(ctx, e)
-			return err
+			if values[i], err = fetch(ctx, e); err != nil {
+				return &valueError{i, err}
+			}
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -63,6 +63,9 @@ type Origin struct {
 	// Fail records why a function over references failed, so that the
 	// statement can report it with its kind. May be nil.
 	Fail func(error)
+	// Where says in which table, column and row a value is, "" when it is not
+	// found. It reads the table, so it is for errors. May be nil.
+	Where func(Value) string
 }
 
 // Registry knows the origins of all references of a process. Its methods may
