@@ -7,9 +7,12 @@
 //	root/HHHHHHHH_ns$sub$NAME/  table NAME of schema ns$sub
 //	root/__manifest/            rows that register namespaces and tables
 //
-// Place says where a new table goes, and DropTable removes one of schema main
-// that no row points at. A registered table cannot be dropped without its row:
-// clients that go by rows could then neither open nor make it.
+// Changes of __manifest are made as the reference makes them: all rows anew in
+// one fragment, published as the version right after the one that was read, or
+// decided again. NewTable gives the place of a table that registers itself once
+// it has a version; a root without __manifest stays without, until a schema is
+// created, because plain clients neither need nor keep rows. DropTable takes the
+// row away before the folder.
 //
 // The catalog holds no table open and remembers only the rows of the newest
 // __manifest it has seen; every call lists anew, so a table is found as soon as

@@ -46,6 +46,9 @@ type WriteOptions struct {
 	BytesPerFile int64
 	// Message is stored with the transaction.
 	Message string
+	// Only refuses, as fault.Conflict, to publish anything but the version right
+	// after the one that the write began on.
+	Only bool
 	// Origins finds where references to stored values come from; nil when the
 	// input has none.
 	Origins blob.Origins
@@ -267,6 +270,9 @@ func (a *Appender) begin(ctx context.Context, input *arrow.Schema, version strin
 // Schema is the field tree that the rows get.
 func (a *Appender) Schema() *schema.Schema { return a.schema }
 
+// Base is the version that the write began on, nil at creation.
+func (a *Appender) Base() *Snapshot { return a.base }
+
 // Rows is the number of rows written so far.
 func (a *Appender) Rows() uint64 { return a.rows }
 
@@ -368,7 +374,7 @@ func (a *Appender) Commit(ctx context.Context) (*Snapshot, error) {
 	if a.options.Message != "" {
 		tx.Properties = map[string]string{manifest.KeyCommitMessage: a.options.Message}
 	}
-	o := CommitOptions{}
+	o := CommitOptions{Only: a.options.Only}
 	if a.replace != nil {
 		o.Format, o.StableRowIDs = formatName(a.version), a.replace.StableRowIDs
 	}
@@ -377,7 +383,8 @@ func (a *Appender) Commit(ctx context.Context) (*Snapshot, error) {
 		snapshot, err = a.appendInstead(ctx, tx)
 	}
 	if err != nil {
-		a.uncertain = errors.Is(err, objstore.ErrUncertain)
+		// With a version beside the error it was published.
+		a.uncertain = errors.Is(err, objstore.ErrUncertain) || snapshot != nil
 		return nil, err
 	}
 	a.finished = true

@@ -24,8 +24,17 @@ import (
 // committers of one version, in whatever process, exactly one wins.
 //
 // After an error the table is as it was, with one exception that says so in its
-// text: a store that neither confirms nor denies.
+// text: a store that neither confirms nor denies. An error that comes with a
+// version is that of OnCreate: the table was created, and then that failed.
 func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
+	snapshot, err := t.commit(ctx, branch, tx, o)
+	if err == nil && tx.ReadVersion == 0 && t.created != nil {
+		err = t.created(ctx)
+	}
+	return snapshot, err
+}
+
+func (t *Table) commit(ctx context.Context, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
 	if branch == manifest.MainBranch {
 		branch = ""
 	}
@@ -58,6 +67,9 @@ type CommitOptions struct {
 	Format string
 	// StableRowIDs turns them on, at creation only.
 	StableRowIDs bool
+	// Only publishes the change right after tx.ReadVersion or not at all: any
+	// version in between is fault.Conflict, whether or not the two commute.
+	Only bool
 	// Source is the version that a Restore goes back to or a Clone is made of.
 	Source *Snapshot
 	// Rebase builds the change anew on a newer version to which it cannot be
@@ -174,6 +186,9 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 		}
 		if theirs.UUID == c.tx.UUID { // an attempt whose outcome was unknown came through after all
 			return publishedError{version}
+		}
+		if c.options.Only {
+			return fault.New(fault.Conflict, "table: the commit to %s was to follow version %d, but version %d is there", c.table.name, c.tx.ReadVersion, version)
 		}
 		v := c.trial.Hear(theirs)
 		if v.Decision == manifest.Rebase && len(v.Rows) == 0 {

@@ -16,6 +16,8 @@ type Table struct {
 	env  *Env
 	root objstore.Location
 	name string // for messages
+
+	created func(context.Context) error // see OnCreate
 }
 
 // Open checks that root holds a Lance table, that is, at least one version;
@@ -42,6 +44,10 @@ func New(env *Env, root objstore.Location, name string) *Table {
 	}
 	return &Table{env: env, root: root, name: name}
 }
+
+// OnCreate sets what is done when a commit through this value has created the
+// table, before that commit is answered. Its error is that of the commit.
+func (t *Table) OnCreate(done func(context.Context) error) { t.created = done }
 
 // Exists says whether main has a version, reading as little as it can.
 func (t *Table) Exists(ctx context.Context) (bool, error) {
