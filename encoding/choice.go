@@ -20,9 +20,9 @@ func (e *Encoder) chunks(lv *pageLevels, w view) (chunkWriter, *pageDictionary, 
 		c, err := t.wrapped(flatChunks{data: v.data, bits: 1, off: w.at}, w.n)
 		return c, nil, err
 	case fixedVector:
-		plain := t.words(w.fixed(), v.width)
+		plain := t.words(lv, w.fixed(), v.width)
 		if d, ok := e.dictionary(lv, w, plain.size); ok {
-			c, err := t.wrapped(t.words(arrow.Uint32Traits.CastToBytes(d.index), 4).writer, w.n)
+			c, err := t.wrapped(t.words(lv, arrow.Uint32Traits.CastToBytes(d.index), 4).writer, w.n)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -38,7 +38,7 @@ func (e *Encoder) chunks(lv *pageLevels, w view) (chunkWriter, *pageDictionary, 
 	case structVector:
 		return rowChunks{v: v, at: w.at}, nil, nil
 	case dictVector:
-		c, err := t.wrapped(t.words(w.fixed(), v.width).writer, w.n)
+		c, err := t.wrapped(t.words(lv, w.fixed(), v.width).writer, w.n)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -56,7 +56,7 @@ type sized struct {
 }
 
 // words chooses the form of fixed-width values.
-func (t *tuning) words(data []byte, width int) sized {
+func (t *tuning) words(lv *pageLevels, data []byte, width int) sized {
 	best := sized{flatChunks{data: data, bits: 8 * width}, len(data)}
 	switch {
 	case t.plain:
@@ -64,7 +64,7 @@ func (t *tuning) words(data []byte, width int) sized {
 	case width != 1 && width != 2 && width != 4 && width != 8:
 		return best
 	}
-	if size := packedSize(data, 8*width); size < best.size {
+	if size := packedSize(data, 8*width, lv.mostPerChunk()); size < best.size {
 		best = sized{packedChunks{data: data, bits: 8 * width}, size}
 	}
 	runs := rle.Runs(data, width)
@@ -145,7 +145,7 @@ func (e *Encoder) textChunks(lv *pageLevels, w view) (chunkWriter, *pageDictiona
 		size = int(ratio*float64(len(heap))) + fsst.TableSize + w.n*plain.bits/8
 	}
 	if d, ok := e.dictionary(lv, w, size); ok {
-		c, err := t.wrapped(t.words(arrow.Uint32Traits.CastToBytes(d.index), 4).writer, w.n)
+		c, err := t.wrapped(t.words(lv, arrow.Uint32Traits.CastToBytes(d.index), 4).writer, w.n)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -19,6 +19,8 @@ type chunkWriter interface {
 	// want is how many values the chunk that begins with value i should hold: a
 	// power of two, at least 2. It may be more than there are.
 	want(i int) int
+	// size is about the number of bytes of n values, for memory that is set aside.
+	size(n int) int
 	// append appends the buffers of values [from, to), each padded to 8 bytes,
 	// and notes their sizes. dst is a multiple of 8 long.
 	append(dst []byte, from, to int, sizes []uint32) ([]byte, error)
@@ -52,6 +54,7 @@ type flatChunks struct {
 func (c flatChunks) encoding() *lancepb.CompressiveEncoding { return flatEncoding(c.bits) }
 func (c flatChunks) buffers() int                           { return 1 }
 func (c flatChunks) want(int) int                           { return fitting(c.bits / 8) }
+func (c flatChunks) size(n int) int                         { return bytesFor(n, c.bits) }
 
 func (c flatChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	at := len(dst)
@@ -78,6 +81,7 @@ func (c packedChunks) encoding() *lancepb.CompressiveEncoding {
 
 func (c packedChunks) buffers() int { return 1 }
 func (c packedChunks) want(int) int { return bitpack.GroupSize }
+func (c packedChunks) size(int) int { return packedSize(c.data, c.bits, bitpack.GroupSize) }
 
 func (c packedChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	at, src := len(dst), c.data[from*c.bits/8:to*c.bits/8]
@@ -86,9 +90,14 @@ func (c packedChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, 
 	return padTo8(dst), nil
 }
 
-// packedSize is what packedChunks takes for all values.
-func packedSize(data []byte, wordBits int) int {
-	size, group := 0, bitpack.GroupSize*wordBits/8
+// packedSize is what packedChunks takes for all values, with at most so many in
+// each chunk.
+func packedSize(data []byte, wordBits, most int) int {
+	n := bitpack.GroupSize
+	for n > 2 && n > most {
+		n /= 2
+	}
+	size, group := 0, n*wordBits/8
 	for ; len(data) > 0; data = data[min(group, len(data)):] {
 		size += wordBits/8 + bitpack.PackedSize(bitpack.Width(data[:min(group, len(data))], wordBits))
 	}
@@ -105,6 +114,7 @@ type runChunks struct {
 func (c runChunks) encoding() *lancepb.CompressiveEncoding { return rleEncoding(c.bits) }
 func (c runChunks) buffers() int                           { return 2 }
 func (c runChunks) want(int) int                           { return mostValues }
+func (c runChunks) size(int) int                           { return rle.Runs(c.data, c.bits/8) * (c.bits/8 + 1) }
 
 func (c runChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	at := len(dst)
@@ -126,8 +136,9 @@ func (c splitChunks) encoding() *lancepb.CompressiveEncoding {
 	}}
 }
 
-func (c splitChunks) buffers() int { return 1 }
-func (c splitChunks) want(int) int { return fitting(c.bits / 8) }
+func (c splitChunks) buffers() int   { return 1 }
+func (c splitChunks) want(int) int   { return fitting(c.bits / 8) }
+func (c splitChunks) size(n int) int { return n * c.bits / 8 }
 
 func (c splitChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	at := len(dst)
@@ -147,6 +158,7 @@ type textChunks struct {
 
 func (c textChunks) encoding() *lancepb.CompressiveEncoding { return variableEncoding(c.bits) }
 func (c textChunks) buffers() int                           { return 1 }
+func (c textChunks) size(n int) int                         { return n*c.bits/8 + c.startOf(n) - c.start }
 
 // startOf is the position of value i in data.
 func (c textChunks) startOf(i int) int {
@@ -245,6 +257,7 @@ type listChunks struct {
 func (c listChunks) encoding() *lancepb.CompressiveEncoding { return c.f.encoding() }
 func (c listChunks) buffers() int                           { return 1 + c.f.validities() }
 func (c listChunks) want(int) int                           { return fitting(c.f.rowBytes()) }
+func (c listChunks) size(n int) int                         { return n * c.f.rowBytes() }
 
 func (c listChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	from, to = c.at+from, c.at+to
@@ -281,6 +294,7 @@ type rowChunks struct {
 func (c rowChunks) encoding() *lancepb.CompressiveEncoding { return c.v.packedEncoding() }
 func (c rowChunks) buffers() int                           { return 1 }
 func (c rowChunks) want(int) int                           { return fitting(c.v.rowBytes()) }
+func (c rowChunks) size(n int) int                         { return n * c.v.rowBytes() }
 
 func (c rowChunks) append(dst []byte, from, to int, sizes []uint32) ([]byte, error) {
 	at := len(dst)

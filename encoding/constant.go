@@ -141,6 +141,9 @@ func inlineValue(storage arrow.DataType, raw []byte) (*block, error) {
 	case arrow.IsBinaryLike(storage.ID()), arrow.IsLargeBinaryLike(storage.ID()):
 		return newVar(raw, []int64{0, int64(len(raw))})
 	case len(raw) == 0:
+		if f, ok := storage.(*arrow.FixedSizeBinaryType); ok && f.ByteWidth == 0 {
+			return &block{kind: nullBlock, n: 1}, nil // fillers of no bytes
+		}
 		return nil, fault.Corruptf(-1, "encoding: constant of no bytes for type %s", storage)
 	default:
 		return newFixed(raw, 8*len(raw), 1)

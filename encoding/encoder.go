@@ -80,7 +80,7 @@ func NewEncoder(v Version, path []*schema.Field, o EncoderOptions) (*Encoder, er
 	if e.scale > 1 && e.codes.lists > 0 {
 		return nil, fault.New(fault.Unsupported, "encoding: field %s lies in a fixed-size list of structs and in a list; the format has no dense page for both: use a list of the one or the other", e.leaf.FullName())
 	}
-	if e.tuning, err = newTuning(e.leaf); err != nil {
+	if e.tuning, err = newTuning(v, e.leaf); err != nil {
 		return nil, err
 	}
 	if e.vals, err = newValues(e.leaf); err != nil {

@@ -68,6 +68,7 @@ func (z *zipper) write(rows int) (data []byte, starts []int, err error) {
 		control = 1
 	}
 	starts = make([]int, 0, rows+1)
+	data = make([]byte, 0, z.lv.entries*(control+length)+z.codec.size())
 	slot := 0
 	for i := range z.lv.entries {
 		var rep, def uint16

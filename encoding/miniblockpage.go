@@ -17,13 +17,9 @@ func (e *Encoder) miniBlockPage(lv *pageLevels, w view) (EncodedPage, error) {
 	if err != nil {
 		return EncodedPage{}, err
 	}
-	limit := maxChunkLevels
-	if w.v.kind == dictVector {
-		limit = mostChunkLevels // these have no other layout
-	}
-	cuts, ok := lv.cut(codec, limit)
-	if !ok {
-		return EncodedPage{}, fault.New(fault.Unsupported, "encoding: column %s: a row holds more than %d null or empty lists in sequence, too many for a page of dictionary values; write fewer in a row, or plain values", e.leaf.FullName(), mostChunkLevels)
+	cuts, ok := lv.cut(codec)
+	if !ok { // other values have the full-zip layout for such rows
+		return EncodedPage{}, fault.New(fault.Unsupported, "encoding: column %s: a row holds more than %d null or empty lists in sequence, too many for a page of dictionary values; write fewer in a row, or plain values", e.leaf.FullName(), maxChunkLevels)
 	}
 	m := &lancepb.MiniBlockLayout{
 		ValueCompression: codec.encoding(), Layers: lv.layers, NumBuffers: uint64(codec.buffers()),
@@ -58,7 +54,7 @@ func (e *Encoder) miniBlockPage(lv *pageLevels, w view) (EncodedPage, error) {
 // cut decides where chunks end: every chunk but the last holds a power of two
 // of values, with the entries up to its last one; the last chunk holds the
 // rest. ok is false when a chunk cannot keep below the limit of levels.
-func (p *pageLevels) cut(codec chunkWriter, limit int) (cuts []cut, ok bool) {
+func (p *pageLevels) cut(codec chunkWriter) (cuts []cut, ok bool) {
 	entryOf := func(value int) int { return value + 1 }
 	if p.shown != p.entries {
 		at := make([]int32, 0, p.shown)
@@ -73,7 +69,7 @@ func (p *pageLevels) cut(codec chunkWriter, limit int) (cuts []cut, ok bool) {
 	for value < p.shown {
 		left, n := p.shown-value, codec.want(value)
 		if left <= n {
-			if p.entries-entry <= limit {
+			if p.entries-entry <= maxChunkLevels {
 				return append(cuts, cut{p.shown, p.entries}), true
 			}
 			n = 0
@@ -81,7 +77,7 @@ func (p *pageLevels) cut(codec chunkWriter, limit int) (cuts []cut, ok bool) {
 				n = 1 << (bits.Len(uint(left-1)) - 1)
 			}
 		}
-		for n >= 2 && entryOf(value+n-1)-entry > limit {
+		for n >= 2 && entryOf(value+n-1)-entry > maxChunkLevels {
 			n /= 2
 		}
 		if n < 2 {
@@ -94,14 +90,24 @@ func (p *pageLevels) cut(codec chunkWriter, limit int) (cuts []cut, ok bool) {
 	return cuts, entry == p.entries
 }
 
+// mostPerChunk is how many values the chunks of a page have at most, by the
+// levels that come with them on average.
+func (p *pageLevels) mostPerChunk() int {
+	return max(2, int(float64(p.shown)/float64(p.entries)*maxChunkLevels))
+}
+
 // writeChunks writes the table of chunks and the chunks.
 func (p *pageLevels) writeChunks(cuts []cut, codec chunkWriter, rep, def levelCodec) (words, data []byte, err error) {
 	sizes := make([]uint32, codec.buffers())
 	head := pad8(2 + 2*p.streams() + 4*len(sizes))
+	// Levels mostly take a few bits; buffers are padded.
+	data = make([]byte, 0, codec.size(p.shown)+p.streams()*p.entries/4+len(cuts)*(head+40))
 	from := cut{}
 	for i, to := range cuts {
 		base := len(data)
-		data = append(data, make([]byte, head)...)
+		for range head / 8 {
+			data = append(data, zeros[:]...)
+		}
 		put := func(at, n int) { binary.LittleEndian.PutUint16(data[base+at:], uint16(n)) }
 		at := 2
 		if p.streams() > 0 {

@@ -70,20 +70,30 @@ func (e *Encoder) dictionary(lv *pageLevels, w view, size int) (distinctValues, 
 // promising looks at a sample: too many distinct values in it say that the page
 // has too many.
 func (e *Encoder) promising(lv *pageLevels, w view, most, limit int) bool {
-	step := max(1, lv.valid/dictSample)
 	var seen []int32
 	table := newByteTable(func(i int32) []byte { return w.bytes(int(seen[i])) })
-	n, looked := 0, 0
-	lv.eachValue(func(slot int) bool {
-		if n%step == 0 {
-			looked++
-			if _, isNew := table.find(w.bytes(slot)); isNew {
-				seen = append(seen, int32(slot))
-			}
+	looked := 0
+	look := func(slot int) {
+		looked++
+		if _, isNew := table.find(w.bytes(slot)); isNew {
+			seen = append(seen, int32(slot))
 		}
-		n++
-		return true
-	})
+	}
+	step := max(1, lv.valid/dictSample)
+	if lv.def == nil {
+		for slot := 0; slot < w.n; slot += step {
+			look(slot)
+		}
+	} else {
+		n := 0
+		lv.eachValue(func(slot int) bool {
+			if n--; n < 0 {
+				look(slot)
+				n = step - 1
+			}
+			return true
+		})
+	}
 	// The sample's values are a lower bound of what the dictionary holds.
 	return len(seen) <= mostDistinct(looked, most) && w.n*bitsFor(len(seen))/8 <= limit
 }

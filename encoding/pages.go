@@ -27,6 +27,9 @@ func (w view) heap() (data []byte, start int) {
 	return w.v.data[from:to], from
 }
 
+// heapSize is the number of bytes of all variable-width values.
+func (w view) heapSize() int { return w.start(w.n) - w.start(0) }
+
 // start is the position of value i in data, i = n being the end of the last.
 func (w view) start(i int) int {
 	if w.at+i == 0 {
@@ -139,16 +142,18 @@ func (e *Encoder) constantPage(lv *pageLevels, w view) (p EncodedPage, ok bool, 
 	if e.version == V2_3 && !inline {
 		return p, false, nil
 	}
-	cost := 2 * lv.streams() * lv.entries
-	// Values of no width have no other layout.
-	if len(value) > 0 && cost > smallLevels && cost > lv.shown*len(value)/2 {
-		return p, false, nil
+	// What the levels cost here, and what values and levels cost elsewhere, as
+	// far as that is worth a thought.
+	cost, other := 2*lv.streams()*lv.entries, smallLevels
+	if e.version == V2_3 {
+		cost = 3 * (lv.entries - lv.valid)
 	}
-	if !lv.same(w, value) {
-		return p, false, nil
+	if !e.packs(value) {
+		other = max(other, lv.shown*len(value))
 	}
-	if cost > smallLevels && e.vals.kind != fixedVector && len(value) < wideBytes {
-		return p, false, nil // a page dictionary of one value is smaller
+	none := e.vals.kind == fixedVector && e.vals.width == 0 // has no other layout
+	if !none && cost > other || !lv.same(w, value) {
+		return p, false, nil
 	}
 	if e.version == V2_3 && (lv.streams() > 0 || e.scale > 1) {
 		p, err = e.sparsePage(lv, &lancepb.ValuePlane{Plane: &lancepb.ValuePlane_Constant{Constant: &lancepb.ConstantValues{Scalar: value}}})
@@ -165,6 +170,19 @@ func (e *Encoder) constantPage(lv *pageLevels, w view) (p EncodedPage, ok bool, 
 	}
 	p.Layout, err = describeConstant(e.version, m)
 	return p, true, err
+}
+
+// packs tells whether repeating a value takes next to no bytes in chunks: words
+// are packed, short text has a page dictionary.
+func (e *Encoder) packs(value []byte) bool {
+	switch e.vals.kind {
+	case bitVector:
+		return true
+	case fixedVector:
+		return len(value) == 1 || len(value) == 2 || len(value) == 4 || len(value) == 8
+	default:
+		return len(value) < wideBytes
+	}
 }
 
 // smallLevels is how many bytes of plain levels are not worth a thought.

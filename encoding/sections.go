@@ -14,16 +14,14 @@ type section struct {
 // out of mini-block pages: between two values lie at most
 // 2*maxRowGap+maxRunGap, and three times that fits a chunk.
 const (
-	maxRowGap = 2_500 // at the start, at the end and within one row
-	maxRunGap = 5_000 // rows without any value in sequence
+	maxRowGap = 2_500  // at the start, at the end and within one row
+	maxRunGap = 16_000 // rows without any value in sequence
 )
 
 // maxChunkLevels bounds the levels of a chunk so that each stream stays below
-// 65 536 bytes in any form (sheet section 8.1).
-const maxChunkLevels = 32_000
-
-// mostChunkLevels is how many levels of up to 8 bits still fit.
-const mostChunkLevels = 65_000
+// 65 536 bytes (sheet section 8.1): that many levels are never stored plain, and
+// levels have at most 8 bits.
+const maxChunkLevels = 65_000
 
 // sections cuts the rows that wait into pages, mostly into one. Long runs of
 // rows without any value become pages of their own, which hold levels only;
@@ -33,7 +31,7 @@ func (e *Encoder) sections() []section {
 	if e.codes.lists > 0 {
 		whole.last = len(e.rep)
 	}
-	if e.codes.lists == 0 || whole.last-whole.n <= maxRowGap {
+	if e.codes.lists == 0 || whole.last-whole.n <= maxRowGap || e.longestGap() <= maxRowGap {
 		return []section{whole}
 	}
 	var out []section
@@ -65,6 +63,18 @@ func (e *Encoder) sections() []section {
 		}
 	}
 	return out
+}
+
+// longestGap is the longest run of entries without a value.
+func (e *Encoder) longestGap() int {
+	last, longest := -1, 0
+	for i, d := range e.def {
+		if d <= e.codes.visible {
+			longest = max(longest, i-last-1)
+			last = i
+		}
+	}
+	return max(longest, len(e.def)-last-1)
 }
 
 // joined appends b to a.

@@ -16,7 +16,7 @@ const (
 	keyRunThreshold    = "lance-encoding:rle-threshold"                 // most runs per value
 	keyByteSplit       = "lance-encoding:bss"                           // off, on, auto
 	keyChunkSize       = "lance-encoding:minichunk-size"                // bytes of a chunk of text
-	keyStructure       = "lance-encoding:structural-encoding"           // miniblock, fullzip
+	keyStructure       = "lance-encoding:structural-encoding"           // miniblock, fullzip; sparse at 2.3, a hint
 	keyDictDivisor     = "lance-encoding:dict-divisor"                  // most distinct values: one of so many
 	keyDictRatio       = "lance-encoding:dict-size-ratio"               // most bytes, of the plain ones
 	keyDictMax         = "lance-encoding:dict-max-size"                 // bytes of a dictionary
@@ -46,7 +46,7 @@ type tuning struct {
 	dict         compression
 }
 
-func newTuning(f *schema.Field) (tuning, error) {
+func newTuning(version Version, f *schema.Field) (tuning, error) {
 	t := tuning{
 		runThreshold: math.Inf(1), byteSplit: "auto", chunkBytes: 8 << 10,
 		dictDivisor: 2, dictRatio: 0.8, dictMax: 8 << 20, dict: compression{scheme: compress.LZ4},
@@ -74,13 +74,13 @@ func newTuning(f *schema.Field) (tuning, error) {
 	default:
 		return t, fault.New(fault.Invalid, "encoding: column %s has %s %q; allowed are none, lz4 and zstd", f.FullName(), keyDictCompression, v)
 	}
-	switch v := m[keyStructure]; v {
-	case "", "miniblock", "fullzip":
+	switch v := m[keyStructure]; {
+	case v == "miniblock" || v == "fullzip":
 		t.structure = v
-	default:
-		return t, fault.New(fault.Invalid, "encoding: column %s has %s %q; allowed are miniblock and fullzip", f.FullName(), keyStructure, v)
+	case v == "sparse" && version != V2_3:
+		return t, fault.New(fault.Invalid, "encoding: column %s has %s %q, which needs files of format 2.3", f.FullName(), keyStructure, v)
 	}
-	// Numbers and modes that cannot be read are as good as absent.
+	// What else cannot be read is as good as absent.
 	number(m[keyLevel], 1, 22, func(v float64) { t.general.level = int(v) })
 	number(m[keyDictLevel], 1, 22, func(v float64) { t.dict.level = int(v) })
 	number(m[keyRunThreshold], 0, 1, func(v float64) { t.runThreshold = v })

@@ -13,6 +13,9 @@ type valueWriter interface {
 	// widths gives the bytes of every value, or, if that is 0, the bytes of the
 	// length before each.
 	widths() (fixed, length int)
+	// size is about the number of bytes of all values, for memory that is set
+	// aside.
+	size() int
 	// append appends value i.
 	append(dst []byte, i int) ([]byte, error)
 }
@@ -40,6 +43,7 @@ type flatValues struct{ view }
 
 func (c flatValues) encoding() *lancepb.CompressiveEncoding   { return flatEncoding(8 * c.v.width) }
 func (c flatValues) widths() (int, int)                       { return c.v.width, 0 }
+func (c flatValues) size() int                                { return c.n * c.v.width }
 func (c flatValues) append(dst []byte, i int) ([]byte, error) { return append(dst, c.bytes(i)...), nil }
 
 // byteValues are booleans as bytes.
@@ -47,6 +51,7 @@ type byteValues struct{ view }
 
 func (c byteValues) encoding() *lancepb.CompressiveEncoding   { return flatEncoding(8) }
 func (c byteValues) widths() (int, int)                       { return 1, 0 }
+func (c byteValues) size() int                                { return c.n }
 func (c byteValues) append(dst []byte, i int) ([]byte, error) { return append(dst, c.bytes(i)...), nil }
 
 // plainValues are variable-width values as they are.
@@ -56,6 +61,7 @@ func (c plainValues) encoding() *lancepb.CompressiveEncoding {
 	return variableEncoding(c.v.offsetBits())
 }
 func (c plainValues) widths() (int, int) { return 0, c.v.offsetBits() / 8 }
+func (c plainValues) size() int          { return c.heapSize() }
 func (c plainValues) append(dst []byte, i int) ([]byte, error) {
 	return append(dst, c.bytes(i)...), nil
 }
@@ -70,6 +76,7 @@ func (c codedValues) encoding() *lancepb.CompressiveEncoding {
 	return fsstEncoding(c.coder.Table(), c.v.offsetBits())
 }
 func (c codedValues) widths() (int, int) { return 0, c.v.offsetBits() / 8 }
+func (c codedValues) size() int          { return c.heapSize() }
 func (c codedValues) append(dst []byte, i int) ([]byte, error) {
 	return c.coder.AppendEncoded(dst, c.bytes(i)), nil
 }
@@ -85,6 +92,7 @@ func (c compressedValues) encoding() *lancepb.CompressiveEncoding {
 	return generalEncoding(compression{compress.Zstd, c.level}, variableEncoding(c.v.offsetBits()))
 }
 func (c compressedValues) widths() (int, int) { return 0, c.v.offsetBits() / 8 }
+func (c compressedValues) size() int          { return c.heapSize() }
 func (c compressedValues) append(dst []byte, i int) ([]byte, error) {
 	return compress.Append(dst, compress.Zstd, c.level, c.bytes(i))
 }
@@ -151,6 +159,8 @@ type listValues struct {
 
 func (c listValues) encoding() *lancepb.CompressiveEncoding { return c.f.encoding() }
 func (c listValues) widths() (int, int)                     { return c.f.fslPlan.rowBytes(), 0 }
+
+func (c listValues) size() int { return c.n * c.f.fslPlan.rowBytes() }
 
 func (c listValues) append(dst []byte, i int) ([]byte, error) {
 	from, to := c.at+i, c.at+i+1
@@ -222,6 +232,14 @@ func (c packedValues) encoding() *lancepb.CompressiveEncoding {
 }
 
 func (c packedValues) widths() (int, int) { return 0, 4 }
+
+func (c packedValues) size() int {
+	n := 0
+	for _, f := range c.fields {
+		n += f.size()
+	}
+	return n
+}
 
 func (c packedValues) append(dst []byte, i int) (_ []byte, err error) {
 	for _, f := range c.fields {

@@ -115,10 +115,21 @@ func (t *trainer) best(e *Encoder) []symbol {
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.gain, a.gain), cmp.Compare(b.length, a.length), cmp.Compare(a.bytes, b.bytes))
 	})
-	all = all[:min(len(all), maxSymbols)]
-	out := make([]symbol, len(all))
-	for i, c := range all {
-		out[i] = c.symbol
+	// Of the long symbols in one place of the hash only the first is ever found.
+	var taken [hashSize]bool
+	out := make([]symbol, 0, maxSymbols)
+	for _, c := range all {
+		if len(out) == maxSymbols {
+			break
+		}
+		if c.length >= 3 {
+			if h := hash(c.bytes); !taken[h] {
+				taken[h] = true
+			} else {
+				continue
+			}
+		}
+		out = append(out, c.symbol)
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package rle
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/apache/arrow-go/v18/arrow"
 )
 
 // MaxRun is the longest run that a length of one byte holds.
@@ -11,11 +13,35 @@ const MaxRun = 255
 // Runs counts the runs of the values of width bytes in src, long ones split
 // into runs of at most MaxRun.
 func Runs(src []byte, width int) int {
+	switch width {
+	case 1:
+		return count(src)
+	case 2:
+		return count(arrow.Uint16Traits.CastFromBytes(src))
+	case 4:
+		return count(arrow.Uint32Traits.CastFromBytes(src))
+	case 8:
+		return count(arrow.Uint64Traits.CastFromBytes(src))
+	}
 	runs := 0
 	each(src, width, func(_ []byte, count int) {
 		runs += (count + MaxRun - 1) / MaxRun
 	})
 	return runs
+}
+
+func count[T uint8 | uint16 | uint32 | uint64](values []T) int {
+	if len(values) == 0 {
+		return 0
+	}
+	runs, start, last := 0, 0, values[0]
+	for i, v := range values {
+		if v != last {
+			runs += (i - start + MaxRun - 1) / MaxRun
+			start, last = i, v
+		}
+	}
+	return runs + (len(values)-start+MaxRun-1)/MaxRun
 }
 
 // Append appends the runs of src: one value per run to values, one length byte
