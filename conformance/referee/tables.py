@@ -44,9 +44,9 @@ class Case:
         return "-".join(str(v) for v in dataclasses.astuple(self))
 
 
-def covering(strength):
+def covering(strength, dimensions=DIMENSIONS, case=Case):
     """Few cases in which every `strength` values of different dimensions meet. The choice is always the same."""
-    axes = list(DIMENSIONS.values())
+    axes = list(dimensions.values())
     places = list(itertools.combinations(range(len(axes)), strength))
     missing = {(at, values) for at in places for values in itertools.product(*(axes[i] for i in at))}
     waiting = sorted(missing, key=str)
@@ -60,10 +60,10 @@ def covering(strength):
             for i, value in zip(*waiting[-1]):
                 row[i] = value
             met = {(at, tuple(row[i] for i in at)) for at in places} & missing
-            rank = (len(met), -DIMENSIONS["rows"].index(row[2]))  # of equals the one with fewer rows
+            rank = (len(met), -dimensions["rows"].index(row[2]))  # of equals the one with fewer rows
             if best is None or rank > best[0]:
                 best = (rank, row, met)
-        chosen.append(Case(*best[1]))
+        chosen.append(case(*best[1]))
         missing -= best[2]
         while waiting and waiting[-1] not in missing:
             waiting.pop()
