@@ -56,6 +56,19 @@ class Client:
         parts = [self.flight.do_get(e.ticket, self.options).read_all() for e in info.endpoints]
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
+    def put(self, rows, chunk=None, headers=None, **command):
+        """Puts a table, or an iterable of record batches, by a JSON command. Answers the put result's JSON."""
+        batches = rows.to_batches(max_chunksize=chunk) if isinstance(rows, pa.Table) else list(rows)
+        schema = rows.schema if isinstance(rows, pa.Table) else batches[0].schema
+        descriptor = fl.FlightDescriptor.for_command(json.dumps(command).encode())
+        pairs = [(k.encode(), v.encode()) for k, v in (headers or {}).items()]
+        writer, results = self.flight.do_put(descriptor, schema, fl.FlightCallOptions(timeout=TIMEOUT, headers=pairs))
+        with writer:
+            for batch in batches:
+                writer.write_batch(batch)
+            writer.done_writing()
+            return json.loads(results.read().to_pybytes())
+
     def flights(self):
         return list(self.flight.list_flights(options=self.options))
 
