@@ -98,14 +98,17 @@ func (e Extent) read(ctx context.Context, p []byte, at uint64) error {
 
 // sizes finds the lengths of whole objects that are to be copied, a few at a
 // time.
-func (p *Placer) sizes(ctx context.Context, in *Inputs, plans [][]step) error {
+func (p *Placer) sizes(ctx context.Context, in *Inputs, plans []leafPlan) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.policy.Copies)
-	for i, steps := range plans {
+	for i, plan := range plans {
 		l := in.leaves[i]
-		for j := range steps {
-			s := &steps[j]
-			if s.do != doCopy || !s.from.Whole {
+		for j, step := range plan.steps {
+			if step.do != doCopy {
+				continue
+			}
+			s := &plan.details[step.at]
+			if !s.from.Whole {
 				continue
 			}
 			group.Go(func() (err error) {
@@ -151,15 +154,15 @@ type aheadValue struct {
 
 // readAhead starts reading the values of a batch that are small enough. Their
 // steps get the numbers by which take hands them out.
-func (p *Placer) readAhead(ctx context.Context, in *Inputs, plans [][]step) *readAhead {
+func (p *Placer) readAhead(ctx context.Context, plans []leafPlan) *readAhead {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &readAhead{cancel: cancel, wake: make(chan struct{}, 1), free: p.policy.CopyMemory}
-	for _, steps := range plans {
-		for j := range steps {
-			s := &steps[j]
-			if s.do != doCopy {
+	for _, plan := range plans {
+		for _, step := range plan.steps {
+			if step.do != doCopy {
 				continue
 			}
+			s := &plan.details[step.at]
 			if s.ticket = -1; s.from.Length <= wholeUpTo {
 				s.ticket = len(a.values)
 				a.values = append(a.values, &aheadValue{from: s.from, ready: make(chan struct{})})

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -50,6 +51,10 @@ func (p *Placer) outside(d Descriptor, uri string, plain, stored bool) (Descript
 	normal, err := objstore.NormalURI(uri)
 	if err != nil {
 		return d, "", err
+	}
+	scheme, _, _ := strings.Cut(normal, ":")
+	if known := p.policy.URIs.Schemes; known != nil && !slices.Contains(known, scheme) {
+		return d, "", fault.New(fault.Invalid, "uri %s has the unknown scheme %q; known: %s", fault.Quote(normal), scheme, strings.Join(known, ", "))
 	}
 	if allows := p.policy.URIs.Allows; allows != nil {
 		if err := allows(normal); err != nil {

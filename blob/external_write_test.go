@@ -103,6 +103,16 @@ func TestRefer(t *testing.T) {
 			t.Errorf("EXT-7: %v", err)
 		}
 	})
+	t.Run("DIFF-11 schemes that nobody reads", func(t *testing.T) {
+		d := newDesk(t)
+		d.policy.URIs.AllowOutside, d.policy.URIs.Schemes = true, []string{"file", "s3"}
+		if _, _, err := d.open().refer("S3://a/b", 0, 0, false); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := d.open().refer("foo://a/b", 0, 0, false); fault.KindOf(err) != fault.Invalid || err == nil || !strings.Contains(err.Error(), `unknown scheme "foo"; known: file, s3`) {
+			t.Error(err)
+		}
+	})
 	t.Run("what the server may touch", func(t *testing.T) {
 		d := newDesk(t)
 		d.policy.Bases = basesOf(base(1, "/b"))

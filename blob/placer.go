@@ -90,7 +90,7 @@ func (p *Placer) Place(ctx context.Context, mem memory.Allocator, in *Inputs) (a
 }
 
 func (p *Placer) place(ctx context.Context, mem memory.Allocator, in *Inputs) (arrow.RecordBatch, error) {
-	plans := make([][]step, len(in.leaves))
+	plans := make([]leafPlan, len(in.leaves))
 	for i, l := range in.leaves {
 		if _, err := p.thresholds(l.field); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (p *Placer) place(ctx context.Context, mem memory.Allocator, in *Inputs) (a
 	if err := p.sizes(ctx, in, plans); err != nil {
 		return nil, err
 	}
-	ahead := p.readAhead(ctx, in, plans)
+	ahead := p.readAhead(ctx, plans)
 	defer ahead.close()
 	columns := make([]arrow.Array, 0, len(plans))
 	defer func() {
@@ -170,9 +170,20 @@ func (p *Placer) Abort(ctx context.Context) {
 	p.objects.remove(ctx)
 }
 
+// leafPlan is what happens to the elements of a leaf.
+type leafPlan struct {
+	steps   []step
+	details []detail
+}
+
 // step is what happens to one element.
 type step struct {
-	do     action
+	do action
+	at int32 // in details, for doKeep and doCopy
+}
+
+// detail is what a step that does not store bytes of the batch needs.
+type detail struct {
 	d      Descriptor // doKeep
 	from   Extent     // doCopy
 	inline bool       // doCopy: into the data file whatever the size
@@ -191,57 +202,57 @@ const (
 )
 
 // plan judges the elements of a leaf; it stores and reads nothing.
-func (p *Placer) plan(ctx context.Context, in *Inputs, l *inputLeaf) ([]step, error) {
-	steps := make([]step, l.n)
-	for i := range steps {
+func (p *Placer) plan(ctx context.Context, in *Inputs, l *inputLeaf) (leafPlan, error) {
+	plan := leafPlan{steps: make([]step, l.n)}
+	for i := range plan.steps {
 		if l.isNull(i) {
 			continue
 		}
-		if err := ctx.Err(); err != nil && i%1024 == 0 {
-			return nil, err
+		if i%1024 == 0 && ctx.Err() != nil {
+			return plan, ctx.Err()
 		}
 		v, err := l.at(i)
 		if err != nil {
-			return nil, l.fail(i, "NUL-4", err)
+			return plan, l.fail(i, "NUL-4", err)
 		}
-		s, rule, err := p.planValue(ctx, in, v)
+		do, detail, rule, err := p.planValue(ctx, in, v)
 		if err != nil {
-			return nil, l.fail(i, rule, err)
+			return plan, l.fail(i, rule, err)
 		}
-		steps[i] = s
+		plan.steps[i] = step{do: do, at: int32(len(plan.details))}
+		if do == doKeep || do == doCopy {
+			plan.details = append(plan.details, detail)
+		}
 	}
-	return steps, nil
+	return plan, nil
 }
 
-func (p *Placer) planValue(ctx context.Context, in *Inputs, v inputValue) (step, string, error) {
+func (p *Placer) planValue(ctx context.Context, in *Inputs, v inputValue) (do action, d detail, rule string, err error) {
 	switch v.form {
 	case formStream:
-		return step{do: doPipe}, "", nil
+		return doPipe, d, "", nil
 	case formURI:
 		return p.planURI(ctx, v)
 	case formStored:
 		o, err := in.origins(v.source)
 		if err != nil {
-			return step{}, "", err
+			return doNull, d, "", err
 		}
 		r, rule, err := p.rewrite(ctx, v.stored, o)
 		if r.keep {
-			return step{do: doKeep, d: r.d}, rule, err
+			return doKeep, detail{d: r.d}, rule, err
 		}
-		return step{do: doCopy, from: r.from, inline: r.inline}, rule, err
+		return doCopy, detail{from: r.from, inline: r.inline}, rule, err
 	}
-	return step{do: doStore}, "", nil
+	return doStore, d, "", nil
 }
 
 // planURI records or follows a URI.
-func (p *Placer) planURI(ctx context.Context, v inputValue) (step, string, error) {
+func (p *Placer) planURI(ctx context.Context, v inputValue) (action, detail, string, error) {
 	if p.policy.URIs.Mode == Reference {
 		d, rule, err := p.refer(v.uri, v.position, v.size, false)
-		return step{do: doKeep, d: d}, rule, err
+		return doKeep, detail{d: d}, rule, err
 	}
 	object, rule, err := p.source(ctx, v.uri)
-	if err != nil {
-		return step{}, rule, err
-	}
-	return step{do: doCopy, from: Extent{Object: object, Offset: v.position, Length: v.size, Whole: !v.ranged}}, "", nil
+	return doCopy, detail{from: Extent{Object: object, Offset: v.position, Length: v.size, Whole: !v.ranged}}, rule, err
 }

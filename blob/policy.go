@@ -64,6 +64,9 @@ type URIPolicy struct {
 	// Allows tells whether this server may refer to a URI outside of the
 	// bases: objstore.Access.Allows. Nil allows everything.
 	Allows func(uri string) error
+	// Schemes are those that this server can read, objstore.Registry.Schemes;
+	// references to others are refused (DIFF-11). Nil knows all.
+	Schemes []string
 	// Locate finds sources to copy from. Needed for Ingest.
 	Locate Locator
 }

@@ -17,23 +17,22 @@ import (
 const chunk = 4 << 20
 
 // store carries out the steps of a leaf and gives its descriptors.
-func (p *Placer) store(ctx context.Context, mem memory.Allocator, l *inputLeaf, steps []step, ahead *readAhead) (arrow.Array, error) {
+func (p *Placer) store(ctx context.Context, mem memory.Allocator, l *inputLeaf, plan leafPlan, ahead *readAhead) (arrow.Array, error) {
 	t, err := p.thresholds(l.field)
 	if err != nil {
 		return nil, err
 	}
-	b := newDescriptors(mem, len(steps))
+	b := newDescriptors(mem, len(plan.steps))
 	defer b.release()
-	for i := range steps {
-		s := &steps[i]
+	for i, s := range plan.steps {
 		if s.do == doNull {
 			b.null()
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		d, err := p.storeStep(ctx, l, i, s, t, ahead)
+		d, err := p.storeStep(ctx, l, i, plan, t, ahead)
 		if err != nil {
 			return nil, err
 		}
@@ -47,21 +46,23 @@ func (p *Placer) store(ctx context.Context, mem memory.Allocator, l *inputLeaf, 
 	return b.finish(), nil
 }
 
-func (p *Placer) storeStep(ctx context.Context, l *inputLeaf, i int, s *step, t schema.Thresholds, ahead *readAhead) (Descriptor, error) {
-	switch s.do {
+func (p *Placer) storeStep(ctx context.Context, l *inputLeaf, i int, plan leafPlan, t schema.Thresholds, ahead *readAhead) (Descriptor, error) {
+	do := plan.steps[i].do
+	switch do {
 	case doKeep:
-		return s.d, nil
+		return plan.details[plan.steps[i].at].d, nil
 	case doStore, doPipe:
 		v, err := l.at(i)
 		if err != nil {
 			return Descriptor{}, err
 		}
-		if s.do == doStore {
+		if do == doStore {
 			return p.storeBytes(ctx, v.data, placementOf(uint64(len(v.data)), t), t)
 		}
 		d, err := p.storeStream(ctx, v.stream.r, v.stream.size, placementOf(v.stream.size, t), t)
 		return d, l.because(i, err)
 	}
+	s := &plan.details[plan.steps[i].at]
 	where := placementOf(s.from.Length, t)
 	if s.inline {
 		where = inline
