@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flightblob/flightblob/datafile"
@@ -106,6 +107,7 @@ type loaded struct {
 	files   int
 	access  *objstore.Access // of the Env, and the bases of this version
 	rowIDs  sync.Map         // fragment → *rowset.IDs, those that lookups needed
+	moved   atomic.Pointer[moved]
 }
 
 // decodedFactor is about how much larger a decoded manifest is than its bytes.

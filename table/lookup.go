@@ -200,7 +200,7 @@ func (s *Snapshot) indexesOf(f *schema.Field) [][]*manifest.Index {
 	}
 	known := func(segments []*manifest.Index) (n uint64) {
 		for _, f := range s.Manifest().Fragments {
-			if covers(segments, f.ID) {
+			if slices.ContainsFunc(segments, func(x *manifest.Index) bool { return x.Fragments.Contains(uint32(f.ID)) }) {
 				n += f.LiveRows()
 			}
 		}
@@ -210,10 +210,6 @@ func (s *Snapshot) indexesOf(f *schema.Field) [][]*manifest.Index {
 		slices.SortStableFunc(out, func(a, b []*manifest.Index) int { return cmp.Compare(known(b), known(a)) })
 	}
 	return out
-}
-
-func covers(segments []*manifest.Index, fragment uint64) bool {
-	return slices.ContainsFunc(segments, func(x *manifest.Index) bool { return x.Fragments.Contains(uint32(fragment)) })
 }
 
 // holdsIDs says that an index names rows by their stable ids. B-trees of version
@@ -226,6 +222,14 @@ func (s *Snapshot) holdsIDs(x *manifest.Index) bool {
 // segments do not know is among them.
 func (l *lookup) search(ctx context.Context, segments []*manifest.Index, w index.Where) (*answer, error) {
 	fragments := l.snapshot.Manifest().Fragments
+	moved, err := l.snapshot.moved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	coverage := make([]coverage, len(segments))
+	for k, x := range segments {
+		coverage[k] = moved.coverage(x)
+	}
 	known := make([][]int, len(segments)) // by segment: fragments by their place in the manifest
 	var rest []index.Range
 	rows, deleted := uint64(0), uint64(0)
@@ -233,7 +237,7 @@ func (l *lookup) search(ctx context.Context, segments []*manifest.Index, w index
 		f, found := &fragments[i], false
 		for k, x := range segments {
 			// Row ids in a hidden column would have to be read whole to find some.
-			if x.Fragments.Contains(uint32(f.ID)) && !(f.RowIDsInColumn && l.snapshot.holdsIDs(x)) {
+			if coverage[k].has(f.ID) && !(f.RowIDsInColumn && l.snapshot.holdsIDs(x)) {
 				known[k], found = append(known[k], i), true
 			}
 		}
@@ -264,7 +268,7 @@ func (l *lookup) search(ctx context.Context, segments []*manifest.Index, w index
 		if l.snapshot.holdsIDs(x) {
 			found, err = l.snapshot.addressesOf(found, known[k])
 		} else {
-			found = found.Intersect(addressesIn(fragments, known[k]))
+			found = index.Moved(found, moved.moves).Intersect(addressesIn(fragments, known[k]))
 		}
 		if err != nil {
 			return nil, err

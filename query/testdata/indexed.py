@@ -95,6 +95,15 @@ ds.optimize.compact_files(target_rows_per_fragment=100_000)
 ds = make("deferred")
 ds.delete("id % 4 = 1")
 ds.optimize.compact_files(target_rows_per_fragment=100_000, defer_index_remap=True)
+ds = make("moved", nested=False)
+ds.delete("id % 4 = 1")
+ds.optimize.compact_files(target_rows_per_fragment=100_000, defer_index_remap=True)
+ds = append(ds, 2500, 8)
+ds.delete("id % 7 = 1")
+ds.optimize.compact_files(target_rows_per_fragment=100_000, defer_index_remap=True)
+ds = append(ds, 1500, 9)
+ds.optimize.optimize_indices(num_indices_to_merge=0)
+update(ds, 2500, 3000)
 ds = append(make("segments", nested=False), 2500, 2)
 ds.optimize.optimize_indices(num_indices_to_merge=0)
 ds = append(ds, 1500, 3)
@@ -138,3 +147,12 @@ large = {
 ds = lance.write_dataset(pa.table(large), out / "large.lance", max_rows_per_file=100_000)
 ds.create_scalar_index("key", "BTREE")
 ds.create_scalar_index("group", "BITMAP")
+n = 2_000_000  # what a compaction notes is then too much for the manifest
+ds = lance.write_dataset(
+    pa.table({"id": pa.array(range(n), pa.int64()), "key": pa.array([k * 7919 % n for k in range(n)], pa.int64())}),
+    out / "noted.lance",
+    max_rows_per_file=n // 2,
+)
+ds.create_scalar_index("key", "BTREE")
+ds.delete("id % 3 = 1")
+ds.optimize.compact_files(target_rows_per_fragment=10_000_000, defer_index_remap=True)

@@ -33,36 +33,43 @@ func notRoaring(at int, format string, args ...any) error {
 
 // readRoaring reads the whole of data as a bitmap; nothing may follow it.
 func (d *Deletions) readRoaring(data []byte) error {
+	n, err := d.readRoaringFirst(data)
+	if err == nil && n < len(data) {
+		err = notRoaring(n, "%d bytes follow it", len(data)-n)
+	}
+	return err
+}
+
+// readRoaringFirst reads the bitmap at the beginning of data and tells how many
+// bytes it takes.
+func (d *Deletions) readRoaringFirst(data []byte) (int, error) {
 	r := roaringReader{data: data}
 	containers, runs, err := r.cookie()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	headers, err := r.take(4*containers, "headers")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if runs == nil || containers >= roaringNoOffsets {
 		if _, err := r.take(4*containers, "offsets"); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	for i := range containers {
 		key := binary.LittleEndian.Uint16(headers[4*i:])
 		members := int(binary.LittleEndian.Uint16(headers[4*i+2:])) + 1
 		if n := len(d.keys); n > 0 && d.keys[n-1] >= key {
-			return notRoaring(r.at, "key %d of container %d does not ascend", key, i)
+			return 0, notRoaring(r.at, "key %d of container %d does not ascend", key, i)
 		}
 		c, err := r.container(members, runs != nil && runs[i/8]>>(i%8)&1 != 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		d.add(key, c)
 	}
-	if rest := len(data) - r.at; rest > 0 {
-		return notRoaring(r.at, "%d bytes follow it", rest)
-	}
-	return nil
+	return r.at, nil
 }
 
 type roaringReader struct {

@@ -4,6 +4,7 @@
 
 indexed.manifest has what the shared fixtures lack: an index section, table
 configuration, table metadata, stable row ids with an update, a nested column.
+moved.manifest notes where two compactions moved rows without their index.
 """
 import pathlib
 import shutil
@@ -29,5 +30,16 @@ try:
     ds.update({"k": "k + 1000"}, where="k = 50")
     manifest = sorted((root / "t.lance/_versions").glob("*.manifest"))[0]
     shutil.copy(manifest, out / "indexed.manifest")
+
+    path = str(root / "moved.lance")
+    ds = lance.write_dataset(pa.table({"k": pa.array(range(100), pa.int32())}), path, max_rows_per_file=40)
+    ds.create_scalar_index("k", "BTREE")
+    ds.delete("k % 10 = 3")
+    ds.optimize.compact_files(defer_index_remap=True)
+    ds = lance.write_dataset(pa.table({"k": pa.array(range(100, 120), pa.int32())}), path, mode="append")
+    ds.delete("k % 10 = 4")
+    ds.optimize.compact_files(defer_index_remap=True)
+    manifest = sorted((root / "moved.lance/_versions").glob("*.manifest"))[0]
+    shutil.copy(manifest, out / "moved.manifest")
 finally:
     shutil.rmtree(root)
