@@ -74,7 +74,8 @@ class Shell:
         self.address = uri.split("://")[1]
 
     def run(self, language, text):
-        text = text.replace(DEFAULT, self.address).replace("localhost:31337", self.address)
+        default, port = DEFAULT.rpartition(":")[2], self.address.rpartition(":")[2]
+        text = text.replace(f"localhost:{default}", self.address).replace(default, port)
         folder = self.folder
         if language == "python":
             command = [sys.executable, "-c", text]
