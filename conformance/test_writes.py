@@ -237,6 +237,44 @@ def test_modes(client, maker, name):
     assert lance.dataset(str(folder(maker, name)), version=2).count_rows() == 4
 
 
+def test_settings_and_bases(client, maker, name, tmp_path):
+    """WRT-8 CAP-2 CAP-3 CAP-6 CAP-8 EXT-4: changed settings hold for later writes, and pylance sees them."""
+    path = str(folder(maker, name))
+    client.put(blob_rows([bytes(5000)]), table=name, mode="create")
+    assert client.action("set", table=name, **{"b.inline": 1000}) == [{"table": name, "version": 2}]
+    client.put(blob_rows([bytes(5000)], first=1), table=name)
+    lance.write_dataset(blob_rows([bytes(5000)], first=2), path, mode="append")
+    kinds = lance.dataset(path).to_table(blob_handling="all_descriptions")["b"].to_pylist()
+    assert [d["kind"] for d in kinds] == [0, 1, 1]
+    client.action("set", table=name, managed=True)
+    client.put(blob_rows([bytes(5000)], first=3), table=name)
+    dataset = lance.dataset(path)
+    assert dataset.to_table(blob_handling="all_descriptions")["b"].to_pylist()[3]["kind"] == 4
+    client.action("add_base", table=name, name="cam", path=str(tmp_path))
+    (tmp_path / "x.bin").write_bytes(b"outside")
+    client.put(blob_rows([{"uri": (tmp_path / "x.bin").as_uri()}], first=4), table=name)
+    client.put(blob_rows([bytes(7000)], first=5), table=name, target_base="cam")
+    dataset = lance.dataset(path)
+    dataset.validate()
+    assert whole(dataset)["b"].to_pylist() == [bytes(5000)] * 4 + [b"outside", bytes(7000)]
+    described = dataset.to_table(blob_handling="all_descriptions")["b"].to_pylist()
+    assert (described[4]["kind"], described[4]["blob_uri"]) == (3, "x.bin")
+    assert (described[5]["kind"], list(tmp_path.glob("_blobs/*.blob")) != []) == (5, True)
+    assert client.get(table=name)["b"].to_pylist() == whole(dataset)["b"].to_pylist()
+    for action, body in (
+        ("add_base", {"name": "cam", "path": str(tmp_path / "other")}),
+        ("set", {"b.inline": "much"}),
+        ("set", {"nothing.inline": 5}),
+        ("set", {"b.dedicated": 0}),
+        ("set", {"managed": "TRUE!"}),
+        ("set", {}),
+    ):
+        with pytest.raises(pa.ArrowException):
+            client.action(action, table=name, **body)
+    dataset.optimize.compact_files()
+    assert client.get(table=name)["b"].to_pylist() == [bytes(5000)] * 4 + [b"outside", bytes(7000)]
+
+
 def test_value_in_pieces(client, maker, name):
     """Pieces that do not add up leave the table as it was; good ones are one row."""
     client.put(blob_rows([b"first"]), table=name, mode="create")

@@ -25,6 +25,17 @@ var actions = []action{{
 	about: `What a version of a table is: {"table":"t"} with schema, catalog, version, tag, branch or timestamp. ` +
 		`Answers JSON: table, version, rows, schema, fragments, blob columns, bases, flags, and what was read of its objects.`,
 	do: (*Server).describe,
+}, {
+	name: "add_base",
+	about: `Registers a base path: {"table":"t","path":"s3://bucket/folder","name":"cam","dataset_root":false} with schema and catalog. ` +
+		`The server must be allowed to touch it (--external). Answers JSON: table, version.`,
+	do: (*Server).addBase,
+}, {
+	name: "set",
+	about: `Changes settings for later writes: {"table":"t","managed":true,"img.inline":65536,"img.dedicated":4194304,"img.pack":1073741824} ` +
+		`with schema and catalog. Before managed is turned on, all other maintenance clients of the table must be upgraded or stopped (GC-13). ` +
+		`Answers JSON: table, version.`,
+	do: (*Server).set,
 }}
 
 // maxActionBody bounds what a client may send with an action.

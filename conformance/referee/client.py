@@ -72,6 +72,6 @@ class Client:
     def flights(self):
         return list(self.flight.list_flights(options=self.options))
 
-    def action(self, name, **body):
+    def action(self, name, /, **body):
         results = self.flight.do_action(fl.Action(name, json.dumps(body).encode()), self.options)
         return [json.loads(r.body.to_pybytes()) for r in results]

@@ -1,0 +1,77 @@
+package flightsvc
+
+import (
+	"context"
+	"strings"
+
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
+)
+
+// Actions that change what a table says about itself. They do the same as the
+// statements of their names, by the same code.
+
+// changed is the answer of such an action.
+type changed struct {
+	Table   string `json:"table"`
+	Version uint64 `json:"version"`
+}
+
+// addBase registers a base path: {"table":"t","path":"s3://b/x","name":"cam","dataset_root":false}.
+func (s *Server) addBase(ctx context.Context, body []byte) (any, error) {
+	o, err := parseObject("add_base", body)
+	if err != nil {
+		return nil, err
+	}
+	var name catalog.Name
+	var b manifest.Base
+	o.name(&name)
+	o.base(&b)
+	if err := o.finish(); err != nil {
+		return nil, err
+	}
+	return s.changing(ctx, name, func(t *table.Table) (*table.Snapshot, error) { return t.AddBase(ctx, "", b) })
+}
+
+// set changes settings: {"table":"t","managed":true,"img.inline":65536}.
+func (s *Server) set(ctx context.Context, body []byte) (any, error) {
+	o, err := parseObject("set", body)
+	if err != nil {
+		return nil, err
+	}
+	var name catalog.Name
+	o.name(&name)
+	values := map[string]string{}
+	for _, key := range o.keys {
+		if o.known[key] {
+			continue
+		}
+		o.known[key] = true
+		values[key] = strings.Trim(string(o.fields[key]), `"`)
+	}
+	if err := o.finish(); err != nil {
+		return nil, err
+	}
+	settings, err := table.ParseSettings(values)
+	if err != nil {
+		return nil, err
+	}
+	return s.changing(ctx, name, func(t *table.Table) (*table.Snapshot, error) { return t.Set(ctx, "", settings) })
+}
+
+// changing carries a change of a table out and answers its version.
+func (s *Server) changing(ctx context.Context, name catalog.Name, change func(*table.Table) (*table.Snapshot, error)) (any, error) {
+	if s.opts.ReadOnly {
+		return nil, errReadOnly
+	}
+	t, err := s.cat.Table(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := change(t)
+	if err != nil {
+		return nil, err
+	}
+	return changed{t.Name(), snapshot.Version()}, nil
+}
