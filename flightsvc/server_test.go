@@ -640,7 +640,7 @@ func TestActions(t *testing.T) {
 		}
 		names = append(names, a.Type)
 	}
-	if !slices.Equal(names, []string{"CancelFlightInfo", "RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession", "describe"}) {
+	if !slices.Equal(names, []string{"CancelFlightInfo", "RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession", "describe", "add_base", "set"}) {
 		t.Errorf("actions %v", names)
 	}
 	act := func(kind, body string) (map[string]any, error) {
