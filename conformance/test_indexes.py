@@ -6,6 +6,7 @@ import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
+from referee import stock
 from referee.client import Client
 from referee.server import Server
 
@@ -167,6 +168,26 @@ def test_parameters_by_index(binary, tmp_path):
                     want = [] if row[column] is None else [r["id"] for r in rows if r[column] == row[column]]
                     assert got == want, f"{column} = {row[column]!r}"
                 assert server.stderr().count("indexes were used") > before, f"no index was used for {column}"
+
+
+def test_blobs_by_index(binary, tmp_path):
+    """Payload of the rows that an index names is that of these rows, whatever kind of storage it has."""
+    sizes = (0, 200, 40_000, 100_000)
+    table = stock.write(tmp_path, "t", 5000, lambda i: sizes[i % 4] if i % 100 == 17 else 10, max_rows_per_file=2000)
+    table.create_scalar_index("id", "BTREE")
+    table.delete("id % 7 = 3")
+    ids = [i for i in (17, 117, 1317, 2217, 2218, 3917, 4999) if i % 7 != 3]
+    with Server(binary, tmp_path, arguments=["--log-level", "debug"]) as server:
+        with dbapi.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT id, blob FROM t WHERE id IN ({', '.join(map(str, ids))}) ORDER BY id")
+            got = cursor.fetch_arrow_table().to_pydict()
+        client = Client(server.uri)
+        answer = client.get(table="t", filter=f"id = {ids[0]} or id = {ids[-1]}", columns=["id", "blob"]).to_pydict()
+        client.close()
+        assert server.stderr().count("indexes were used") == 2
+    size = lambda i: sizes[i % 4] if i % 100 == 17 else 10  # noqa: E731
+    assert got == {"id": ids, "blob": [stock.payload(i, size(i)) for i in ids]}
+    assert answer == {"id": [ids[0], ids[-1]], "blob": [stock.payload(i, size(i)) for i in (ids[0], ids[-1])]}
 
 
 def test_indexes_are_described(binary, tmp_path):

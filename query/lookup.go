@@ -374,9 +374,14 @@ func (rel *relation) condition(asked []restriction, params map[string]any) index
 	return index.Or(parts...)
 }
 
-// only asks the indexes for the rows that a scan of a relation must give, nil for
-// all of them.
+// only is the rows that a scan of a relation must give, nil for all of them. The
+// indexes are asked once.
 func (rel *relation) only() (*table.Selection, error) {
+	rel.asked.Do(func() { rel.selected, rel.failed = rel.askIndexes() })
+	return rel.selected, rel.failed
+}
+
+func (rel *relation) askIndexes() (*table.Selection, error) {
 	r := rel.run
 	r.mu.Lock()
 	asked, params := r.looked[rel.call], r.params

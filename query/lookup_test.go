@@ -252,6 +252,7 @@ func TestLookups(t *testing.T) {
 	t.Run("parameters", func(t *testing.T) { compareParams(t, h, log) })
 	t.Run("filters", func(t *testing.T) { compareFilters(t, h, log, root) })
 	t.Run("shapes of statements", func(t *testing.T) { checkShapes(t, h, log) })
+	t.Run("rows", func(t *testing.T) { compareRows(t, h, log) })
 	t.Run("bytes", func(t *testing.T) { countBytes(t, h) })
 	t.Run("moved rows", func(t *testing.T) { compareMoved(t, h, log, root) })
 	t.Run("damage", func(t *testing.T) { checkDamage(t, root) })
@@ -449,6 +450,13 @@ func checkShapes(t *testing.T, h *house, log *lines) {
 		{"SELECT id FROM plain WHERE uniq = 7 OR id = 7#", false},
 		{"SELECT id FROM plain WHERE uniq < 8000#", false},
 		{"SELECT id FROM plain WHERE i8 = 3 AND i32 BETWEEN 100 AND 200#", true},
+		{"SELECT id FROM plain WHERE u64 < 20::HUGEINT#", true},
+		{"SELECT id FROM plain WHERE d128 BETWEEN 12.25::DECIMAL(38,10) AND 13#", true},
+		{"SELECT id FROM plain WHERE sparse IS NOT NULL#", true},
+		{"SELECT id FROM plain WHERE st.x = 7#", true},
+		{"SELECT id FROM plain WHERE st.x IS NULL#", false},
+		{"SELECT id FROM plain WHERE st.x IS NOT DISTINCT FROM NULL#", false},
+		{"SELECT id FROM plain WHERE s LIKE 'name 12%' AND NOT flag#", true},
 	} {
 		log.take()
 		got := h.ids(strings.Replace(c.sql, "#", "", 1))
@@ -465,6 +473,23 @@ func checkShapes(t *testing.T, h *house, log *lines) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) || len(got) == 0 && c.used {
 			t.Errorf("%s: %d rows, want %d", c.sql, len(got), len(want))
+		}
+	}
+}
+
+// compareRows asks for all columns, of which wide ones are read late.
+func compareRows(t *testing.T, h *house, log *lines) {
+	h.tb = t
+	for _, tail := range []string{"uniq BETWEEN 100 AND 140 ORDER BY id", "i32 = 77 ORDER BY id", "uniq IN (8, 7, 6) ORDER BY id LIMIT 2", "sparse = 7 ORDER BY id DESC LIMIT 5", "uniq = 3 LIMIT 10"} {
+		for _, name := range []string{"plain", "deleted", "stable", "moved", "clone"} {
+			log.take()
+			got := h.query("SELECT * EXCLUDE (f16, f32, f64, fb) FROM " + name + " WHERE " + tail)
+			if !strings.Contains(log.take(), "indexes were used") {
+				t.Errorf("%s: %s: no index was used", name, tail)
+			}
+			if want := h.query("SELECT * EXCLUDE (f16, f32, f64, fb) FROM " + name + " WHERE random() >= 0 AND " + tail); got != want {
+				t.Errorf("%s: %s gives %.300s, want %.300s", name, tail, got, want)
+			}
 		}
 	}
 }

@@ -74,13 +74,17 @@ func (p predicates) expression(e object, not bool) index.Condition {
 	return nil
 }
 
-// where tests a field. What is not exact must not be turned round.
+// where tests a field. What is not exact must not be turned round. A struct that
+// is null has null members, whatever an index says of them.
 func where(f *schema.Field, d domain, not bool, t index.Test) index.Condition {
 	if not {
 		if !d.exact() {
 			return nil
 		}
 		t = t.Not()
+	}
+	if f.Parent != nil && t.Null() == index.True {
+		return nil
 	}
 	return index.Where{Field: f, Test: t}
 }
@@ -197,20 +201,11 @@ func (p predicates) operator(kind string, children []object, not bool) index.Con
 	case "OPERATOR_NOT":
 		return p.expression(children[0], !not)
 	case "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL":
-		f, d, ok := p.operand(children[0])
-		// A cast can make a null of a value, and a struct that is null has null
-		// members whatever the index has.
-		if !ok || d.typ != p.typeOf(children[0]) || text(children[0]["expression_class"]) != "BOUND_REF" {
+		f, _, ok := p.operand(children[0])
+		if !ok || text(children[0]["expression_class"]) == "BOUND_CAST" { // which can make a null of a value
 			return nil
 		}
-		t := index.NewTest(index.True)
-		if kind == "OPERATOR_IS_NOT_NULL" {
-			not = !not
-		}
-		if not {
-			t = t.Not()
-		}
-		return index.Where{Field: f, Test: t}
+		return where(f, domain{}, not != (kind == "OPERATOR_IS_NOT_NULL"), index.NewTest(index.True))
 	case "COMPARE_IN", "COMPARE_NOT_IN":
 		if kind == "COMPARE_NOT_IN" {
 			not = !not
@@ -232,14 +227,12 @@ func (p predicates) operator(kind string, children []object, not bool) index.Con
 			}
 		}
 		if not && null { // never true
-			return index.Where{Field: f, Test: index.NewTest(index.Unknown)}
+			return where(f, d, false, index.NewTest(index.Unknown))
 		}
 		return where(f, d, not, index.NewTest(index.Unknown, intervals...))
 	}
 	return nil
 }
-
-func (p predicates) typeOf(e object) string { return planTypeOf(e["return_type"]).id }
 
 // prefix understands text that begins with a constant.
 func (p predicates) prefix(e object, children []object, not bool) index.Condition {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -31,6 +32,10 @@ type relation struct {
 	snapshot *table.Snapshot
 	columns  []column
 	schema   *arrow.Schema
+
+	asked    sync.Once // see only
+	selected *table.Selection
+	failed   error
 }
 
 // virtualColumn lets the engine count rows without reading a column. Views hide
