@@ -65,6 +65,20 @@ type Statement interface {
 	Close() error
 }
 
+// Updater is a Statement whose IsUpdate is true and that can be carried out.
+type Updater interface {
+	// Update carries the statement out for all rows of params in one commit, once
+	// when there are no parameters. Dictionaries and views among them are plain
+	// already.
+	Update(ctx context.Context, params []arrow.RecordBatch) (Updated, error)
+}
+
+// Updated is what an update did.
+type Updated struct {
+	Rows    int64
+	Version uint64 // of the table that was written; 0 when there is none
+}
+
 // ErrOpen is why a statement has no schema: its result depends on values that
 // are not bound yet.
 var ErrOpen = errors.New("the statement waits for values")

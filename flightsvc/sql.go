@@ -134,9 +134,9 @@ func (s *Server) sqlPut(command *anypb.Any, first *flight.FlightData, stream fli
 	case *flightpb.CommandPreparedStatementQuery:
 		return s.bind(stream.Context(), m, &replayed{FlightService_DoPutServer: stream, first: first})
 	case *flightpb.CommandPreparedStatementUpdate:
-		return s.preparedUpdate(stream.Context(), m)
+		return s.preparedUpdate(m, &replayed{FlightService_DoPutServer: stream, first: first})
 	case *flightpb.CommandStatementUpdate:
-		return s.statementUpdate(stream.Context(), m)
+		return s.statementUpdate(m, stream)
 	case *flightpb.CommandStatementIngest:
 		return s.ingest(m, &replayed{FlightService_DoPutServer: stream, first: first})
 	case *flightpb.CommandStatementSubstraitPlan:
@@ -169,11 +169,6 @@ var errSubstrait = fault.New(fault.Unsupported, "Substrait: plans are not taken;
 
 // errReadOnly refuses writes where the operator wants none.
 var errReadOnly = fault.New(fault.Unsupported, "this server runs with --read-only: it takes no writes")
-
-// readOnly refuses what would write, by the name of the statement's kind.
-func readOnly(kind string) error {
-	return fault.New(fault.Unsupported, "%s: this server only reads; write the table with Lance's own tools, it is seen here at once", kind)
-}
 
 // noTransaction refuses the id of a transaction: there are none to have one.
 func noTransaction(id []byte) error {

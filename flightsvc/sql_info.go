@@ -9,10 +9,6 @@ import (
 	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
 )
 
-// canWrite says whether statements that write are carried out. What SqlInfo
-// tells of writing hangs on it.
-const canWrite = false
-
 // sqlInfos are the values of SqlInfo by id. The type of each value is part of
 // the protocol: clients cast without looking, and fail on ids that are missing.
 func (s *Server) sqlInfos() map[flightpb.SqlInfo]any {
@@ -24,7 +20,7 @@ func (s *Server) sqlInfos() map[flightpb.SqlInfo]any {
 		readOnly  = int32(1 << flightpb.SqlSupportedResultSetConcurrency_SQL_RESULT_SET_CONCURRENCY_READ_ONLY)
 		isolation = flightpb.SqlTransactionIsolationLevel_SQL_TRANSACTION_NONE
 	)
-	sql := s.opts.Engine != nil
+	sql, canWrite := s.opts.Engine != nil, !s.opts.ReadOnly
 	return map[flightpb.SqlInfo]any{
 		flightpb.SqlInfo_FLIGHT_SQL_SERVER_NAME:                          "flightblob",
 		flightpb.SqlInfo_FLIGHT_SQL_SERVER_VERSION:                       s.opts.Version,

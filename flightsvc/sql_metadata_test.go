@@ -390,7 +390,7 @@ func TestSQLInfo(t *testing.T) {
 		t.Errorf("%d ids, %d are checked", len(all), n)
 	}
 	for id, want := range map[uint32]any{
-		0: "flightblob", 1: "1.2.3", 2: arrow.PkgVersion, 3: true, 4: true, 5: false, 8: int32(0), 9: true, 10: false, 11: false,
+		0: "flightblob", 1: "1.2.3", 2: arrow.PkgVersion, 3: false, 4: true, 5: false, 8: int32(0), 9: true, 10: true, 11: false,
 		100: int32(3_600_000), 504: `"`, 513: `\`, 562: int64(0), 563: false,
 	} {
 		if diff := cmp.Diff(want, all[id]); diff != "" {
@@ -404,7 +404,7 @@ func TestSQLInfo(t *testing.T) {
 		}
 	}
 	some := read(8, 3, 99999, 3, 12)
-	if diff := cmp.Diff(map[uint32]any{3: true, 8: int32(0)}, some); diff != "" {
+	if diff := cmp.Diff(map[uint32]any{3: false, 8: int32(0)}, some); diff != "" {
 		t.Errorf("some ids (-want +got):\n%s", diff)
 	}
 	if n := len(read(99999)); n != 0 {

@@ -128,7 +128,7 @@ func (s *Server) planPrepared(ctx context.Context, p *prepared) (*query, error) 
 		return nil, err
 	}
 	if p.isUpdate {
-		return nil, readOnly(p.kind)
+		return nil, notAQuery(p.kind)
 	}
 	p.mu.Lock()
 	b := p.bound
@@ -252,9 +252,10 @@ func (s *Server) bind(ctx context.Context, m *flightpb.CommandPreparedStatementQ
 	return sendPut(stream, &flightpb.DoPutPreparedStatementResult{PreparedStatementHandle: m.PreparedStatementHandle})
 }
 
-// preparedUpdate answers the update path. Its rows are not read: nothing would
-// come of them.
-func (s *Server) preparedUpdate(ctx context.Context, m *flightpb.CommandPreparedStatementUpdate) error {
+// preparedUpdate carries a prepared update out for the rows of parameters that
+// come with it.
+func (s *Server) preparedUpdate(m *flightpb.CommandPreparedStatementUpdate, stream *replayed) error {
+	ctx := stream.Context()
 	p, _, err := s.preparedOf(ctx, m.PreparedStatementHandle)
 	if err != nil {
 		return err
@@ -262,5 +263,48 @@ func (s *Server) preparedUpdate(ctx context.Context, m *flightpb.CommandPrepared
 	if !p.isUpdate {
 		return notAnUpdate(p.kind)
 	}
-	return readOnly(p.kind)
+	b, err := s.updateParams(p, stream)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	st, err := s.prepare(ctx, p.namespace, p.text)
+	if err != nil {
+		return err
+	}
+	defer s.closeStatement(st)
+	if err := b.fits(st.Params()); err != nil {
+		return err
+	}
+	var rows []arrow.RecordBatch
+	if b != nil {
+		rows = b.batches
+	}
+	return s.update(stream, st, rows)
+}
+
+// updateParams reads the rows of parameters of an update. Where none come, those
+// count that were bound before, as some clients do.
+func (s *Server) updateParams(p *prepared, stream *replayed) (*bound, error) {
+	if stream.first != nil && len(stream.first.DataHeader) > 0 {
+		b, err := s.readParams(stream)
+		if err != nil {
+			return nil, err
+		}
+		if b != nil && p.set.bi {
+			if err := b.declared(p.params); err != nil {
+				b.release()
+				return nil, err
+			}
+		}
+		if b != nil {
+			return b, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.bound.retain() {
+		return nil, errUnbound
+	}
+	return p.bound, nil
 }

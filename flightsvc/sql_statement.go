@@ -54,7 +54,7 @@ func (s *Server) prepare(ctx context.Context, ns Namespace, text string) (Statem
 // rows is refused: it is no query.
 func (s *Server) answers(ctx context.Context, st Statement, set settings, params *bound) (*arrow.Schema, error) {
 	if st.IsUpdate() {
-		return nil, readOnly(st.Kind())
+		return nil, notAQuery(st.Kind())
 	}
 	ctx, stop := s.limited(ctx)
 	defer stop()
@@ -166,7 +166,8 @@ func (s *Server) statementSchema(ctx context.Context, m *flightpb.CommandStateme
 }
 
 // statementUpdate answers a text that is to change something.
-func (s *Server) statementUpdate(ctx context.Context, m *flightpb.CommandStatementUpdate) error {
+func (s *Server) statementUpdate(m *flightpb.CommandStatementUpdate, stream flight.FlightService_DoPutServer) error {
+	ctx := stream.Context()
 	if err := noTransaction(m.TransactionId); err != nil {
 		return err
 	}
@@ -182,7 +183,10 @@ func (s *Server) statementUpdate(ctx context.Context, m *flightpb.CommandStateme
 	if !st.IsUpdate() {
 		return notAnUpdate(st.Kind())
 	}
-	return readOnly(st.Kind())
+	if st.Params() != nil {
+		return fault.New(fault.Invalid, "%s: it has parameters, and comes without values; prepare it and bind some", st.Kind())
+	}
+	return s.update(stream, st, nil)
 }
 
 // notAnUpdate refuses the update path to a query.

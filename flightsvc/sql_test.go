@@ -122,7 +122,7 @@ func TestStatements(t *testing.T) {
 		{" \n", codes.InvalidArgument, "empty"},
 		{"gibberish", codes.InvalidArgument, `"gibberish"`},
 		{strings.Repeat("x", maxStatement+1), codes.InvalidArgument, "limit"},
-		{"change", codes.Unimplemented, "INSERT"},
+		{"change", codes.InvalidArgument, "INSERT"},
 		{"nothing", codes.InvalidArgument, "SET"},
 		{"echo", codes.InvalidArgument, "2 parameters"},
 	} {
@@ -525,8 +525,8 @@ func TestIdlePreparedStatementsGo(t *testing.T) {
 	wantError(t, "idle", err, codes.NotFound, "not used for long")
 }
 
-// What would write is described as what it is, refused by name, and its rows
-// are not taken.
+// What writes is described as what it is, and is refused by name where the
+// engine only reads.
 func TestUpdatePath(t *testing.T) {
 	t.Parallel()
 	h, _ := serveSQL(t, plain, t.TempDir())
@@ -542,14 +542,14 @@ func TestUpdatePath(t *testing.T) {
 	}
 	sameSchema(t, "parameters", numbers, p.ParameterSchema())
 	_, err = p.ExecuteUpdate(t.Context())
-	wantError(t, "prepared update", err, codes.Unimplemented, "INSERT")
+	wantError(t, "prepared update", err, codes.InvalidArgument, "1 parameter")
 	p.SetParameters(paramsOf(t, `[{"n":1},{"n":2}]`, numbers.Fields()...))
 	_, err = p.ExecuteUpdate(t.Context())
 	wantError(t, "prepared update with rows", err, codes.Unimplemented, "INSERT")
 	_, err = p.GetSchema(t.Context())
 	wantError(t, "schema of an update", err, codes.InvalidArgument, "INSERT")
 	_, err = h.sql().ExecuteUpdate(t.Context(), "change")
-	wantError(t, "update", err, codes.Unimplemented, "INSERT")
+	wantError(t, "update", err, codes.InvalidArgument, "INSERT", "prepare it")
 	_, err = h.sql().ExecuteUpdate(t.Context(), "rows 1")
 	wantError(t, "update of a query", err, codes.InvalidArgument, "SELECT", "query")
 	query, err := h.sql().Prepare(t.Context(), "echo")

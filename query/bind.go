@@ -30,7 +30,7 @@ func (s *Statement) keep(key string, other *Statement) {
 // with prepares the statement with casts around some of its parameters, over the
 // same versions.
 func (s *Statement) with(ctx context.Context, casts []string, latest bool) (*Statement, error) {
-	other := &Statement{engine: s.engine, session: s.session, text: s.text, casts: casts}
+	other := &Statement{engine: s.engine, session: s.session, text: s.text, into: s.into, casts: casts}
 	other.session.Pins = s.plan.pins
 	edits := s.text.Numbered()
 	if latest {
@@ -122,7 +122,7 @@ func (s *Statement) fill(ctx context.Context, columns []arrow.Array, row int) (*
 		}
 		edits[n].Text = " " + text + " "
 	}
-	other := &Statement{engine: s.engine, session: s.session, text: s.text}
+	other := &Statement{engine: s.engine, session: s.session, text: s.text, into: s.into}
 	other.session.Pins = s.plan.pins
 	if err := other.begin(ctx, edits, false); err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type Statement struct {
 	text    *statement.Statement
 	sql     string           // what the engine runs, see compose
 	edits   []statement.Edit // that made it of the text
+	into    *intoQuery       // set for a query that feeds a write
 
 	first *run // of Prepare, until it is used or closed
 	plan  *plan
@@ -61,6 +62,12 @@ type plan struct {
 // with blob columns are known afterwards, and no data has been read. Tables are
 // those of this moment. Statements that change something are fault.Unsupported.
 func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statement, error) {
+	return e.prepare(ctx, s, text, nil)
+}
+
+// prepare is Prepare; into is set for a query that feeds a write, whose misuses of
+// blob columns were looked for before.
+func (e *Engine) prepare(ctx context.Context, s Session, text string, into *intoQuery) (*Statement, error) {
 	parsed, err := statement.Parse(text)
 	if err != nil {
 		return nil, err
@@ -68,7 +75,7 @@ func (e *Engine) Prepare(ctx context.Context, s Session, text string) (*Statemen
 	if !parsed.Kind.Reads() {
 		return nil, fault.New(fault.Unsupported, "%s is not served by this server: it only reads", parsed.Kind)
 	}
-	st := &Statement{engine: e, session: s, text: parsed}
+	st := &Statement{engine: e, session: s, text: parsed, into: into}
 	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
 	if err := st.begin(ctx, parsed.Numbered(), false); err != nil {
@@ -87,7 +94,7 @@ func (s *Statement) Again(ctx context.Context) (*Statement, error) {
 	ctx, cancel := s.engine.withTimeout(ctx)
 	defer cancel()
 	st := &Statement{
-		engine: s.engine, session: s.session, text: s.text, sql: s.sql, edits: s.edits, params: s.params, inferred: s.inferred, casts: s.casts, guesses: s.guesses,
+		engine: s.engine, session: s.session, text: s.text, sql: s.sql, edits: s.edits, into: s.into, params: s.params, inferred: s.inferred, casts: s.casts, guesses: s.guesses,
 	}
 	st.session.Pins = s.plan.pins
 	var err error
@@ -134,7 +141,7 @@ func (s *Statement) prepare(ctx context.Context) (*run, *plan, error) {
 func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	at := r.placeOf(s.sql)
 	k := s.engine.recall.get(at)
-	if k == nil {
+	if k == nil || s.into != nil {
 		k = &known{}
 	}
 	tree, err := s.names(ctx, r, k.tree)
@@ -159,7 +166,7 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 			found, learnt = &more, true
 		}
 	}
-	if learnt && tree != nil && !r.listing {
+	if learnt && tree != nil && !r.listing && s.into == nil {
 		s.engine.recall.put(at, &known{tree, found})
 	}
 	s.name(p.columns)
@@ -209,6 +216,13 @@ func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *find
 	raw, err := p.prepared.Schema()
 	if err != nil {
 		return fail(err)
+	}
+	if s.into != nil {
+		r.payload.Store(s.into.payload)
+		if p.columns, err = s.into.resultColumns(raw, types); err != nil {
+			return fail(err)
+		}
+		return p, nil, nil
 	}
 	if s.text.Kind != statement.Select {
 		if p.columns, err = resultColumns(raw, types, outputs{}); err != nil {

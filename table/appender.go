@@ -304,6 +304,7 @@ func (a *Appender) write(ctx context.Context, batch arrow.RecordBatch, amend fun
 	if err != nil {
 		return err
 	}
+	defer inputs.Release()
 	if amend != nil {
 		if err := amend(inputs); err != nil {
 			return err
@@ -319,8 +320,10 @@ func (a *Appender) write(ctx context.Context, batch arrow.RecordBatch, amend fun
 		if n < mapped.NumRows() { // rows of two files: each has its own part
 			from := mapped.NumRows() - rest
 			part := mapped.NewSlice(from, from+n)
-			if inputs, err = blob.AsInputs(a.schema, part, a.options.Origins); err == nil {
-				err = a.current.write(ctx, inputs, n)
+			var few *blob.Inputs
+			if few, err = blob.AsInputs(a.schema, part, a.options.Origins); err == nil {
+				err = a.current.write(ctx, few, n)
+				few.Release()
 			}
 			part.Release()
 		} else {

@@ -62,19 +62,45 @@ func (p *inProcess) close() {
 }
 
 func (p *inProcess) run(ctx context.Context, sql, face string) (answer, error) {
+	if parsed, err := statement.Parse(sql); err == nil && !parsed.Kind.Reads() {
+		return p.change(ctx, sql)
+	}
 	st, err := p.engine.Prepare(ctx, query.Session{}, sql)
 	if err != nil {
 		return answer{}, err
 	}
 	defer st.Close()
 	if n := len(st.Params()); n > 0 {
-		return answer{}, usagef("the statement has %s, which nobody binds here; write the values", spelling.Count(int64(n), "parameter"))
+		return answer{}, unbound(n)
 	}
 	rows, err := st.Query(ctx, query.QueryOptions{View: faces[face]})
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{rows: rows}, nil
+}
+
+// change runs a statement that writes.
+func (p *inProcess) change(ctx context.Context, sql string) (answer, error) {
+	c, err := p.engine.PrepareChange(ctx, query.Session{}, sql)
+	if err != nil {
+		return answer{}, err
+	}
+	if n := len(c.Params()); n > 0 {
+		return answer{}, unbound(n)
+	}
+	done, err := c.Run(ctx, nil)
+	if err != nil || done.Answer == nil {
+		return answer{changed: done.Rows}, err
+	}
+	defer done.Answer.Release()
+	rows, err := array.NewRecordReader(done.Answer.Schema(), []arrow.RecordBatch{done.Answer})
+	return answer{rows: rows}, err
+}
+
+// unbound refuses a statement whose values nobody gives.
+func unbound(params int) error {
+	return usagef("the statement has %s, which nobody binds here; write the values", spelling.Count(params, "parameter"))
 }
 
 // remote runs statements on a server.

@@ -7,14 +7,12 @@ package sqlengine
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/flightsvc"
-	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
@@ -32,31 +30,29 @@ func New(cat *catalog.Catalog, sql *query.Engine) *Engine { return &Engine{cat, 
 
 var _ flightsvc.Engine = (*Engine)(nil)
 
-// Prepare implements flightsvc.Engine. Statements that change something are
-// described, not planned.
+// Prepare implements flightsvc.Engine.
 func (e *Engine) Prepare(ctx context.Context, ns flightsvc.Namespace, text string) (flightsvc.Statement, error) {
 	parsed, err := statement.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if !parsed.Kind.Reads() {
-		return &change{kind: parsed.Kind.String(), update: parsed.IsUpdate(), params: openParams(parsed)}, nil
-	}
 	session := query.Session{Catalog: ns.Catalog, Schema: ns.Schema}
+	if !parsed.Kind.Reads() {
+		return e.prepareChange(ctx, session, text)
+	}
 	planned, err := e.sql.Prepare(ctx, session, text)
 	if err != nil {
 		return nil, err
 	}
 	st := &stmt{engine: e, kind: planned.Kind(), parsed: parsed, planned: planned}
 	st.pins = planned.Pins()
-	st.params = paramsOf(planned)
+	st.params = paramsOf(planned.Params())
 	st.plain, st.isPlain = e.plainScan(ctx, st)
 	return st, nil
 }
 
 // paramsOf describes the parameters; those of which nothing is known are text.
-func paramsOf(planned *query.Statement) *arrow.Schema {
-	params := planned.Params()
+func paramsOf(params []query.Param) *arrow.Schema {
 	if len(params) == 0 {
 		return nil
 	}
@@ -191,64 +187,3 @@ func (s *stmt) Close() error {
 	s.bound = nil
 	return nil
 }
-
-// change is a statement that would change something. It is known by its outline.
-type change struct {
-	kind   string
-	update bool
-	params *arrow.Schema
-}
-
-var _ flightsvc.Statement = (*change)(nil)
-
-// openParams describes parameters of which nothing but their number is known.
-func openParams(parsed *statement.Statement) *arrow.Schema {
-	n := parsed.ParamCount()
-	if n == 0 {
-		return nil
-	}
-	fields := make([]arrow.Field, n)
-	for i := range fields {
-		fields[i] = arrow.Field{Name: itoa(i + 1), Type: arrow.BinaryTypes.String, Nullable: true}
-		at := slices.IndexFunc(parsed.Params, func(p statement.Param) bool { return p.Index == i+1 })
-		if at >= 0 && parsed.Params[at].Name != "" {
-			fields[i].Name = parsed.Params[at].Name
-		}
-	}
-	return arrow.NewSchema(fields, nil)
-}
-
-// Kind implements flightsvc.Statement.
-func (c *change) Kind() string { return c.kind }
-
-// IsUpdate implements flightsvc.Statement.
-func (c *change) IsUpdate() bool { return c.update }
-
-// Params implements flightsvc.Statement.
-func (c *change) Params() *arrow.Schema { return c.params }
-
-// PlainScan implements flightsvc.Statement.
-func (c *change) PlainScan() (flightsvc.PlainScan, bool) { return flightsvc.PlainScan{}, false }
-
-// Schema implements flightsvc.Statement.
-func (c *change) Schema(context.Context, schema.View, arrow.RecordBatch) (*arrow.Schema, error) {
-	if c.update {
-		return nil, nil
-	}
-	return nil, c.refused()
-}
-
-// Query implements flightsvc.Statement.
-func (c *change) Query(context.Context, arrow.RecordBatch, int, flightsvc.QueryOptions) (array.RecordReader, error) {
-	return nil, c.refused()
-}
-
-func (c *change) refused() error {
-	return fault.New(fault.Unsupported, "%s: this server only reads", c.kind)
-}
-
-// Again implements flightsvc.Statement.
-func (c *change) Again(context.Context) (flightsvc.Statement, error) { return c, nil }
-
-// Close implements flightsvc.Statement.
-func (c *change) Close() error { return nil }

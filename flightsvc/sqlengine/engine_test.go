@@ -398,17 +398,16 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Statements that write are told apart by kind and refused by it.
+// Statements that write are described, and carried out on the path of updates
+// alone.
 func TestWritingKinds(t *testing.T) {
 	t.Parallel()
 	h := serve(t)
-	for sql, kind := range map[string]string{
-		`INSERT INTO "table" VALUES (?, ?)`:       "INSERT",
-		`UPDATE "table" SET id = $x WHERE id = 1`: "UPDATE",
-		`DELETE FROM "table"`:                     "DELETE",
-		`CREATE TABLE t (a INT)`:                  "CREATE TABLE",
-		`DROP TABLE "table"`:                      "DROP TABLE",
-		`ALTER TABLE "table" DROP COLUMN img`:     "ALTER TABLE",
+	for sql, params := range map[string]int{
+		`INSERT INTO "table" (id) VALUES (?)`:        1,
+		`CREATE TABLE t (a INT)`:                     0,
+		`DROP TABLE "table"`:                         0,
+		`ALTER TABLE "table" SET ("img.inline" = 5)`: 0,
 	} {
 		p, err := h.client.Prepare(t.Context(), sql)
 		if err != nil {
@@ -418,25 +417,32 @@ func TestWritingKinds(t *testing.T) {
 		if update, said := p.IsUpdate(); !update || !said {
 			t.Errorf("%s: is_update %v, said %v", sql, update, said)
 		}
-		if want := strings.Count(sql, "?") + strings.Count(sql, "$"); want > 0 && p.ParameterSchema().NumFields() != want {
+		if params > 0 && p.ParameterSchema().NumFields() != params {
 			t.Errorf("%s: parameters %s", sql, p.ParameterSchema())
 		}
-		for what, err := range map[string]error{
-			"prepared": second(p.ExecuteUpdate(t.Context())), "direct": second(h.client.ExecuteUpdate(t.Context(), sql)),
-			"as query": second(h.client.Execute(t.Context(), sql)),
-		} {
-			if status.Code(err) != codes.Unimplemented || !strings.Contains(fmt.Sprint(err), kind+":") {
-				t.Errorf("%s, %s: %v", sql, what, err)
-			}
+		if _, err := h.client.Execute(t.Context(), sql); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "as an update") {
+			t.Errorf("%s, as query: %v", sql, err)
 		}
 	}
-	_, err := h.client.Execute(t.Context(), `CALL compact('table')`)
-	if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "CALL") {
-		t.Errorf("CALL: %v", err)
+	for sql, kind := range map[string]string{
+		`UPDATE "table" SET id = $x WHERE id = 1`: "UPDATE",
+		`DELETE FROM "table"`:                     "DELETE",
+		`ALTER TABLE "table" DROP COLUMN img`:     "ALTER TABLE DROP COLUMN",
+		`CALL compact('table')`:                   "CALL compact",
+	} {
+		var err error
+		if strings.HasPrefix(sql, "CALL") {
+			_, err = h.client.Execute(t.Context(), sql)
+		} else if _, err = h.client.Prepare(t.Context(), sql); err != nil {
+			t.Errorf("%s, prepared: %v", sql, err)
+		} else {
+			_, err = h.client.ExecuteUpdate(t.Context(), strings.Replace(sql, "$x", "1", 1))
+		}
+		if status.Code(err) != codes.Unimplemented || !strings.Contains(fmt.Sprint(err), kind) {
+			t.Errorf("%s: %v", sql, err)
+		}
 	}
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // Filters answer the rows that a statement with the same condition does.
 func TestFilters(t *testing.T) {

@@ -3,7 +3,6 @@ package sqlengine
 import (
 	"context"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/flightblob/flightblob/flightsvc"
@@ -66,5 +65,3 @@ func (e *Engine) plainScan(ctx context.Context, s *stmt) (flightsvc.PlainScan, b
 	}
 	return flightsvc.PlainScan{Snapshot: snap, Columns: columns}, true
 }
-
-func itoa[T int | int32](n T) string { return strconv.Itoa(int(n)) }

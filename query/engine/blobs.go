@@ -183,7 +183,25 @@ func (c *Conn) registerBlobs() error {
 			return fault.New(fault.Internal, "engine: function %s cannot be registered", name)
 		}
 	}
+	if err := c.registerType(); err != nil {
+		return err
+	}
 	return c.registerCasts()
+}
+
+// registerType gives references a name in SQL, so that casts can go to types
+// that hold some. Values that a statement makes of it bear no tag, and are
+// refused like all that are made up.
+func (c *Conn) registerType() error {
+	lt, err := referenceType()
+	if err != nil {
+		return err
+	}
+	defer C.duckdb_destroy_logical_type(&lt)
+	if C.duckdb_register_logical_type(c.conn, lt, nil) != C.DuckDBSuccess {
+		return fault.New(fault.Internal, "engine: the type %s cannot be registered", reference.TypeName)
+	}
+	return nil
 }
 
 func (s scalar) add(set C.duckdb_scalar_function_set) error {
@@ -265,25 +283,42 @@ const implicitCost = 100
 
 func (c *Conn) registerCasts() error {
 	for target, implicit := range map[TypeID]bool{TypeBlob: true, TypeVarchar: false} {
-		f := C.duckdb_create_cast_function()
-		defer C.duckdb_destroy_cast_function(&f)
 		from, err := referenceType()
 		if err != nil {
 			return err
 		}
-		to := C.duckdb_create_logical_type(C.int(target))
-		C.duckdb_cast_function_set_source_type(f, from)
-		C.duckdb_cast_function_set_target_type(f, to)
-		C.duckdb_destroy_logical_type(&from)
-		C.duckdb_destroy_logical_type(&to)
+		cost := -1
 		if implicit {
-			C.duckdb_cast_function_set_implicit_cast_cost(f, implicitCost)
+			cost = implicitCost
 		}
-		C.duckdb_cast_function_set_extra_info(f, extra(&cast{c.db, target}), C.duckdb_delete_callback_t(C.fbDropHandle))
-		C.duckdb_cast_function_set_function(f, C.duckdb_cast_function_t(C.fbCast))
-		if C.duckdb_register_cast_function(c.conn, f) != C.DuckDBSuccess {
-			return fault.New(fault.Internal, "engine: the cast from %s cannot be registered", reference.TypeName)
+		if err := c.registerCast(from, C.duckdb_create_logical_type(C.int(target)), cost, &cast{db: c.db, target: target}); err != nil {
+			return err
 		}
+	}
+	// NULL alone is an INTEGER to the engine, and may fill a blob column.
+	to, err := referenceType()
+	if err != nil {
+		return err
+	}
+	return c.registerCast(C.duckdb_create_logical_type(C.int(TypeInteger)), to, -1, &cast{db: c.db, nulls: true})
+}
+
+// registerCast registers one and destroys the types. A negative cost is for a
+// cast that is never implicit.
+func (c *Conn) registerCast(from, to C.duckdb_logical_type, cost int, run *cast) error {
+	f := C.duckdb_create_cast_function()
+	defer C.duckdb_destroy_cast_function(&f)
+	C.duckdb_cast_function_set_source_type(f, from)
+	C.duckdb_cast_function_set_target_type(f, to)
+	C.duckdb_destroy_logical_type(&from)
+	C.duckdb_destroy_logical_type(&to)
+	if cost >= 0 {
+		C.duckdb_cast_function_set_implicit_cast_cost(f, C.int64_t(cost))
+	}
+	C.duckdb_cast_function_set_extra_info(f, extra(run), C.duckdb_delete_callback_t(C.fbDropHandle))
+	C.duckdb_cast_function_set_function(f, C.duckdb_cast_function_t(C.fbCast))
+	if C.duckdb_register_cast_function(c.conn, f) != C.DuckDBSuccess {
+		return fault.New(fault.Internal, "engine: a cast of %s cannot be registered", reference.TypeName)
 	}
 	return nil
 }
@@ -291,6 +326,7 @@ func (c *Conn) registerCasts() error {
 type cast struct {
 	db     *DB
 	target TypeID
+	nulls  bool // from INTEGER to references, of nulls alone
 }
 
 //export fbCast
@@ -306,6 +342,9 @@ func fbCast(info C.duckdb_function_info, count C.idx_t, input, output C.duckdb_v
 }
 
 func (c *cast) run(n int, input, output C.duckdb_vector) error {
+	if c.nulls {
+		return onlyNulls(vectorOf(input, n), vectorOf(output, n))
+	}
 	if c.target != TypeBlob {
 		return fault.New(fault.Invalid, "a blob value has no text form; "+Advice)
 	}
@@ -314,6 +353,21 @@ func (c *cast) run(n int, input, output C.duckdb_vector) error {
 		return err
 	}
 	return report("cast to BLOB", all, payloads(c.db, all, nil, vectorOf(output, n)))
+}
+
+// onlyNulls makes null references of nulls.
+func onlyNulls(in, out vector) error {
+	for i := range in.n {
+		if !in.isNull(i) {
+			return fault.New(fault.Invalid, "a blob column takes BLOB values, blob columns and blob_ref(…), not the number %d", values[int32](in)[i])
+		}
+		out.setNull(i)
+		for c := range reference.Type.NumFields() { // nulls of a struct hold in its children too
+			child := out.child(c)
+			child.setNull(i)
+		}
+	}
+	return nil
 }
 
 // Advice tells what to write instead of a reference where only bytes, sizes or

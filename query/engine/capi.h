@@ -265,6 +265,7 @@ extern void duckdb_cast_function_set_function(duckdb_cast_function f, duckdb_cas
 extern void duckdb_cast_function_set_extra_info(duckdb_cast_function f, void *info, duckdb_delete_callback_t destroy);
 extern void *duckdb_cast_function_get_extra_info(duckdb_function_info info);
 extern void duckdb_cast_function_set_error(duckdb_function_info info, const char *error);
+extern duckdb_state duckdb_register_logical_type(duckdb_connection connection, duckdb_logical_type type, void *info);
 extern duckdb_state duckdb_register_cast_function(duckdb_connection connection, duckdb_cast_function f);
 
 extern duckdb_error_data duckdb_to_arrow_schema(duckdb_arrow_options options, duckdb_logical_type *types, const char **names, idx_t count, struct ArrowSchema *out);

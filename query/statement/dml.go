@@ -12,6 +12,8 @@ type InsertClauses struct {
 	// Rows are the rows, brackets included, of a source that is VALUES and nothing
 	// else; none for other queries.
 	Rows []Span
+	// Values are the expressions of each of Rows.
+	Values [][]Span
 	// Defaults are the words DEFAULT in Rows. A query does not take the word; a
 	// table without defaults means NULL by it.
 	Defaults  []Span
@@ -178,12 +180,13 @@ func (c *cursor) values(ins *InsertClauses, from, to int) error {
 	}
 	plain := c.word(from, "values")
 	var rows []Span
+	var opens []int
 	for at := from + 1; plain && at < to; {
 		if !c.op(at, "(") {
 			plain = false
 			break
 		}
-		rows = append(rows, c.span(at, c.next(at)))
+		rows, opens = append(rows, c.span(at, c.next(at))), append(opens, at)
 		at = c.next(at)
 		if at < to {
 			plain = c.op(at, ",")
@@ -192,6 +195,20 @@ func (c *cursor) values(ins *InsertClauses, from, to int) error {
 	}
 	if plain {
 		ins.Rows = rows
+	}
+	for _, row := range opens {
+		if !plain {
+			break
+		}
+		parts, err := c.split(row+1, int(c.toks[row].pair))
+		if err != nil {
+			return err
+		}
+		values := make([]Span, len(parts))
+		for i, p := range parts {
+			values[i] = c.span(p[0], p[1])
+		}
+		ins.Values = append(ins.Values, values)
 	}
 	for i := from; i < to; i++ {
 		if !c.keyword(i, "default") {

@@ -79,6 +79,12 @@ func Place(text string, offset int, err error) *Error {
 	}
 }
 
+// ErrorAt makes an *Error of kind fault.Invalid at a place of the statement, for
+// what only those find out who know the tables.
+func (s *Statement) ErrorAt(at Span, format string, args ...any) error {
+	return fail(fault.Invalid, s.Text, at.Start, format, args...)
+}
+
 // longest bounds an error's text in bytes, whatever the statement was made of:
 // with its place it still fits into what the front door sends.
 const longest = 1900

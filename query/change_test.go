@@ -1,0 +1,168 @@
+package query_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query"
+	"github.com/flightblob/flightblob/table"
+)
+
+// writable is an engine over an empty root.
+func writable(tb testing.TB) *house {
+	tb.Helper()
+	h := &house{tb: tb}
+	dir := tb.TempDir()
+	return h.over([]catalog.Root{{Name: "lance", URI: dir}}, dir)
+}
+
+// change runs a statement that writes.
+func (h *house) change(sql string, params ...arrow.RecordBatch) (query.Outcome, error) {
+	h.tb.Helper()
+	c, err := h.engine.PrepareChange(h.tb.Context(), query.Session{}, sql)
+	if err != nil {
+		return query.Outcome{}, err
+	}
+	return c.Run(h.tb.Context(), params)
+}
+
+// do is change for statements that must succeed.
+func (h *house) do(sql string, params ...arrow.RecordBatch) query.Outcome {
+	h.tb.Helper()
+	o, err := h.change(sql, params...)
+	if err != nil {
+		h.tb.Fatalf("%s: %v", sql, err)
+	}
+	if o.Answer != nil {
+		h.tb.Cleanup(o.Answer.Release)
+	}
+	return o
+}
+
+// version is the newest version of a table.
+func (h *house) version(name string) uint64 {
+	h.tb.Helper()
+	t, err := h.cat.Table(h.tb.Context(), catalog.Name{Table: name})
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	s, err := t.At(h.tb.Context(), table.Ref{})
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return s.Version()
+}
+
+// rows makes parameters from JSON, with fields "name type".
+func rows(tb testing.TB, json string, fields ...arrow.Field) arrow.RecordBatch {
+	tb.Helper()
+	b, _, err := array.RecordFromJSON(memory.DefaultAllocator, arrow.NewSchema(fields, nil), strings.NewReader(json))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(b.Release)
+	return b
+}
+
+func (h *house) expect(sql, want string) {
+	h.tb.Helper()
+	got := strings.ReplaceAll(strings.ReplaceAll(h.query(sql), "]\n[", ","), "\n", "")
+	if got != want {
+		h.tb.Errorf("%s\ngot  %s\nwant %s", sql, got, want)
+	}
+}
+
+func TestCreateAndInsert(t *testing.T) {
+	h := writable(t)
+	o := h.do(`CREATE TABLE t (id BIGINT NOT NULL, name VARCHAR, img LANCE_BLOB, pages STRUCT(no INT, scan LANCE_BLOB)[])`)
+	if o.Version != 1 || o.Rows != 0 {
+		t.Errorf("CREATE TABLE: %+v", o)
+	}
+	o = h.do(`INSERT INTO t VALUES (1, 'a', 'xyz'::BLOB, [{'no': 1, 'scan': 'p1'::BLOB}, {'no': 2, 'scan': NULL}]), (2, NULL, NULL, NULL)`)
+	if o.Version != 2 || o.Rows != 2 {
+		t.Errorf("INSERT: %+v", o)
+	}
+	h.expect(`SELECT id, name, img::BLOB b, len(pages) n FROM t ORDER BY id`,
+		`[{"b":"eHl6","id":1,"n":2,"name":"a"},{"b":null,"id":2,"n":null,"name":null}]`)
+	h.expect(`SELECT blob_bytes(pages[1].scan) b, pages[2].scan IS NULL n, pages[2].no z FROM t WHERE id = 1`, `[{"b":"cDE=","n":true,"z":2}]`)
+	h.do(`INSERT INTO t (name, ID) VALUES ('c', 3)`)
+	h.do(`INSERT INTO t SELECT id + 10, name || '!', img, pages FROM t`)
+	h.expect(`SELECT id, name, blob_size(img) s FROM t WHERE id > 10 ORDER BY id`,
+		`[{"id":11,"name":"a!","s":3},{"id":12,"name":null,"s":null},{"id":13,"name":"c!","s":null}]`)
+	h.do(`INSERT INTO t BY NAME SELECT 'z' AS name, 99 AS id`)
+	h.expect(`SELECT name FROM t WHERE id = 99`, `[{"name":"z"}]`)
+	o = h.do(`CREATE TABLE u AS SELECT id, img, pages FROM t WHERE id < 3`)
+	if o.Rows != 2 || o.Version != 1 {
+		t.Errorf("CREATE TABLE AS: %+v", o)
+	}
+	h.expect(`SELECT id, img, blob_kind(img) k, blob_bytes(pages[1].scan) p FROM u ORDER BY id`, `[{"id":1,"img":"eHl6","k":"inline","p":"cDE="},{"id":2,"img":null,"k":null,"p":null}]`)
+}
+
+func TestInsertParameters(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, name VARCHAR, img LANCE_BLOB)`)
+	c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `INSERT INTO t VALUES (?, ?, ?)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(c.Params()); got != "[{1 int64 false} {2 utf8 false} {3 large_binary false}]" {
+		t.Errorf("parameters: %s", got)
+	}
+	exact := rows(t, `[{"0":1,"1":"a","2":"eHl6"},{"0":2,"1":null,"2":null}]`,
+		arrow.Field{Name: "0", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+		arrow.Field{Name: "1", Type: arrow.BinaryTypes.String, Nullable: true},
+		arrow.Field{Name: "2", Type: arrow.BinaryTypes.Binary, Nullable: true})
+	if o, err := c.Run(t.Context(), []arrow.RecordBatch{exact}); err != nil || o.Rows != 2 || o.Version != 2 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	wide := rows(t, `[{"0":3,"1":"c","2":"eHl6"},{"0":4,"1":"d","2":""}]`,
+		arrow.Field{Name: "0", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		arrow.Field{Name: "1", Type: arrow.BinaryTypes.String, Nullable: true},
+		arrow.Field{Name: "2", Type: arrow.BinaryTypes.Binary, Nullable: true})
+	if o, err := c.Run(t.Context(), []arrow.RecordBatch{wide}); err != nil || o.Rows != 2 || o.Version != 3 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	h.expect(`SELECT id, name, img FROM t ORDER BY id`,
+		`[{"id":1,"img":"eHl6","name":"a"},{"id":2,"img":null,"name":null},{"id":3,"img":"eHl6","name":"c"},{"id":4,"img":"","name":"d"}]`)
+}
+
+func TestRefusedChanges(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT NOT NULL, name VARCHAR, img LANCE_BLOB)`)
+	h.do(`INSERT INTO t VALUES (1, 'a', NULL)`)
+	for _, c := range []struct {
+		sql, want string
+		kind      fault.Kind
+	}{
+		{`INSERT INTO t (id, nme) VALUES (1, 'a')`, `statement: line 1, column 20: the table has no column "nme"`, fault.Invalid},
+		{`INSERT INTO t VALUES (1, 'a')`, `row 1 has 2 values for 3 columns: id, name, img`, fault.Invalid},
+		{`INSERT INTO t SELECT 1`, `the query has 1 columns for the 3 of the table`, fault.Invalid},
+		{`INSERT INTO t VALUES ('x', 'a', NULL)`, `Could not convert string 'x' to INT32`, fault.Invalid},
+		{`INSERT INTO t VALUES (2, 'a', NULL), (NULL, 'b', NULL)`, `column id, row 1`, fault.Invalid},
+		{`INSERT INTO t (name) VALUES ('a')`, `column "id" must not be null`, fault.Invalid},
+		{`INSERT INTO t (id, id) VALUES (1, 1)`, `column id is listed twice`, fault.Invalid},
+		{`INSERT INTO t VALUES (1, 'a', 5)`, `takes BLOB values, blob columns and blob_ref(…), not the number 5`, fault.Invalid},
+		{`INSERT INTO t SELECT 1, 'a', true`, `blob column img takes BLOB values`, fault.Invalid},
+		{`INSERT INTO gone VALUES (1)`, `gone`, fault.NotFound},
+		{`CREATE TABLE T (a INT)`, `exists already`, fault.Exists},
+		{`CREATE TABLE u (a INT, b NOSUCH)`, `the type of column b`, fault.Invalid},
+		{`CREATE TABLE u (a INT, A INT)`, `two columns A`, fault.Invalid},
+		{`CREATE TABLE u (a LANCE_BLOB) WITH (managd = true)`, `there is no setting "managd"`, fault.Invalid},
+		{`DELETE FROM t`, `DELETE is not carried out`, fault.Unsupported},
+	} {
+		_, err := h.change(c.sql)
+		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (%v), want %q", c.sql, err, fault.KindOf(err), c.want)
+		}
+	}
+	if v := h.version("t"); v != 2 {
+		t.Errorf("refused statements made version %d", v)
+	}
+}

@@ -1,0 +1,214 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/flightblob/flightblob/materialize"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/schema"
+)
+
+// This file is the way from the engine's types back to those of a table.
+
+// storedType gives the type that a field's values have in the engine, and the
+// exact field of a descriptor schema.
+func storedType(f *schema.Field) (*engine.Type, arrow.Field, error) {
+	exact, err := f.Arrow(schema.Descriptor)
+	if err != nil {
+		return nil, exact, err
+	}
+	carried, err := newCarrier(exact)
+	if err != nil {
+		return nil, exact, err
+	}
+	t, err := engine.TypeOf(carried.field)
+	return t, exact, err
+}
+
+// filling is the type in which a column of type given fills one of type t: t
+// itself, but blobs that are no references come as bytes.
+func filling(t, given *engine.Type) *engine.Type {
+	if t.IsReference() {
+		switch given.ID {
+		case engine.TypeInteger, engine.TypeNull: // what NULL is; others are refused by the cast
+			return t
+		}
+		if given.IsReference() {
+			return t
+		}
+		return &engine.Type{ID: engine.TypeBlob}
+	}
+	if !t.HasReference() {
+		return t
+	}
+	out := *t
+	out.Children = make([]engine.Field, len(t.Children))
+	for i, c := range t.Children {
+		from := &engine.Type{}
+		for k, g := range given.Children {
+			if t.ID == engine.TypeStruct && strings.EqualFold(g.Name, c.Name) || t.ID != engine.TypeStruct && k == i {
+				from = g.Type
+			}
+		}
+		out.Children[i] = engine.Field{Name: c.Name, Type: filling(c.Type, from)}
+	}
+	return &out
+}
+
+// typeText writes a type as SQL.
+func typeText(t *engine.Type) string {
+	if t.IsReference() {
+		return t.Alias
+	}
+	switch t.ID {
+	case engine.TypeList:
+		return typeText(t.Children[0].Type) + "[]"
+	case engine.TypeArray:
+		return fmt.Sprintf("%s[%d]", typeText(t.Children[0].Type), t.Size)
+	case engine.TypeMap:
+		return "MAP(" + typeText(t.Children[0].Type) + ", " + typeText(t.Children[1].Type) + ")"
+	case engine.TypeStruct:
+		parts := make([]string, len(t.Children))
+		for i, f := range t.Children {
+			parts[i] = engine.Quote(f.Name) + " " + typeText(f.Type)
+		}
+		return "STRUCT(" + strings.Join(parts, ", ") + ")"
+	}
+	return t.String()
+}
+
+// intoField is what a column of type t is conformed to: the exact field, with
+// references or bytes in the place of blobs.
+func intoField(f arrow.Field, t *engine.Type) arrow.Field {
+	if d, ok := f.Type.(*arrow.DictionaryType); ok {
+		f.Type = d.ValueType
+	}
+	if isBlob(f) {
+		if t.IsReference() {
+			f.Type = materialize.ReferenceType
+			return f
+		}
+		return arrow.Field{Name: f.Name, Type: arrow.BinaryTypes.LargeBinary, Nullable: true}
+	}
+	child := func(i int) *engine.Type {
+		if i < len(t.Children) {
+			return t.Children[i].Type
+		}
+		return &engine.Type{}
+	}
+	switch dt := f.Type.(type) {
+	case *arrow.StructType:
+		fields := dt.Fields()
+		for i := range fields {
+			fields[i] = intoField(fields[i], child(i))
+		}
+		f.Type = arrow.StructOf(fields...)
+	case *arrow.ListType:
+		f.Type = arrow.ListOfField(intoField(dt.ElemField(), child(0)))
+	case *arrow.LargeListType:
+		f.Type = arrow.LargeListOfField(intoField(dt.ElemField(), child(0)))
+	case *arrow.FixedSizeListType:
+		f.Type = arrow.FixedSizeListOfField(dt.Len(), intoField(dt.ElemField(), child(0)))
+	case *arrow.MapType:
+		key := intoField(dt.KeyField(), child(0))
+		key.Nullable = false
+		f.Type = arrow.MapOfFields(key, intoField(dt.ItemField(), child(1)))
+	}
+	return f
+}
+
+// asLogical gives a batch the schema of an appender's input: what differs is
+// that bytes stand for blobs. The caller releases the result.
+func asLogical(b arrow.RecordBatch, to *arrow.Schema) (arrow.RecordBatch, error) {
+	columns := make([]arrow.Array, b.NumCols())
+	for i, c := range b.Columns() {
+		data := logicalData(c.Data(), to.Field(i).Type)
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+	}
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	return array.NewRecordBatch(to, columns, b.NumRows()), nil
+}
+
+// logicalData wraps bytes into the complete logical shape where the target has
+// it. The caller releases the result.
+func logicalData(data arrow.ArrayData, to arrow.DataType) arrow.ArrayData {
+	if data.DataType().ID() == arrow.LARGE_BINARY && to.ID() == arrow.STRUCT {
+		n := data.Len()
+		fields := to.(*arrow.StructType).Fields()
+		children := make([]arrow.ArrayData, len(fields))
+		for i, f := range fields {
+			if i == 0 {
+				data.Retain()
+				children[i] = data
+				continue
+			}
+			children[i] = taken(array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, n))
+		}
+		defer func() {
+			for _, c := range children {
+				c.Release()
+			}
+		}()
+		validity := validityOf(data)
+		if validity != nil {
+			defer validity.Release()
+		}
+		return array.NewData(to, n, []*memory.Buffer{validity}, children, data.NullN(), 0)
+	}
+	nested, ok := to.(arrow.NestedType)
+	if !ok || len(data.Children()) == 0 {
+		data.Retain()
+		return data
+	}
+	fields := nested.Fields()
+	children := make([]arrow.ArrayData, len(data.Children()))
+	for i, c := range data.Children() {
+		if i < len(fields) {
+			children[i] = logicalData(c, fields[i].Type)
+			continue
+		}
+		c.Retain()
+		children[i] = c
+	}
+	defer func() {
+		for _, c := range children {
+			c.Release()
+		}
+	}()
+	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset())
+}
+
+// boundRows gives bound rows the names of the fields that they fill. The caller
+// releases the batch.
+func boundRows(params arrow.RecordBatch, fields []*schema.Field, at []int) arrow.RecordBatch {
+	columns := make([]arrow.Array, len(at))
+	named := make([]arrow.Field, len(at))
+	for i, p := range at {
+		columns[i] = params.Column(p)
+		named[i] = arrow.Field{Name: fields[i].Name, Type: columns[i].DataType(), Nullable: true}
+	}
+	return array.NewRecordBatch(arrow.NewSchema(named, nil), columns, params.NumRows())
+}
+
+// resultColumns are those of the query: the fields that they fill, or the
+// engine's own where there are none yet.
+func (q *intoQuery) resultColumns(raw *arrow.Schema, types []engine.Field) ([]resultColumn, error) {
+	if q.columns == nil {
+		return resultColumns(raw, types, outputs{})
+	}
+	out := make([]resultColumn, len(q.columns))
+	for i, f := range q.columns {
+		out[i].reference = f
+	}
+	return out, nil
+}
