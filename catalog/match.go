@@ -20,14 +20,13 @@ func (c *Catalog) Match(ctx context.Context, name Name) ([]Name, error) {
 		if err != nil {
 			return nil, err
 		}
-		all, err := r.candidates(ctx, rows)
+		all, err := r.matching(ctx, rows, func(n Name) bool {
+			return strings.EqualFold(n.Schema, name.Schema) && strings.EqualFold(n.Table, name.Table)
+		})
 		if err != nil {
 			return nil, err
 		}
 		for _, candidate := range all {
-			if !strings.EqualFold(candidate.name.Schema, name.Schema) || !strings.EqualFold(candidate.name.Table, name.Table) {
-				continue
-			}
 			seen, err := inspect(ctx, candidate.loc)
 			if err != nil {
 				return nil, fmt.Errorf("catalog: table %s: %w", candidate.name, err)

@@ -101,6 +101,12 @@ const lookers = 16
 // Rows whose location is refused are left out: they can only be opened to see
 // why.
 func (r *root) candidates(ctx context.Context, rows *registered) ([]candidate, error) {
+	return r.matching(ctx, rows, func(Name) bool { return true })
+}
+
+// matching gives those of the candidates whose names are wanted, and looks at no
+// other folders.
+func (r *root) matching(ctx context.Context, rows *registered, wanted func(Name) bool) ([]candidate, error) {
 	var all []candidate
 	taken := map[string]bool{}
 	for id, location := range rows.tables {
@@ -113,11 +119,15 @@ func (r *root) candidates(ctx context.Context, rows *registered) ([]candidate, e
 		if i := strings.LastIndex(id, separator); i > 0 {
 			name.Schema, name.Table = id[:i], id[i+len(separator):]
 		}
-		if name.Table != "" {
+		if name.Table != "" && wanted(name) {
 			all = append(all, candidate{name, loc, true})
 		}
 	}
-	for e, err := range r.loc.List(ctx) {
+	folder := func(entry string) bool {
+		name, ok := strings.CutSuffix(entry, folderSuffix)
+		return ok && wanted(Name{r.name, Main, name})
+	}
+	for e, err := range r.loc.ListNamed(ctx, folder) {
 		if err != nil {
 			return nil, fmt.Errorf("catalog: list catalog %s: %w", r.name, err)
 		}
@@ -175,7 +185,8 @@ func (f folder) isTable(registered bool) bool { return f.versions && (registered
 // so a listed _versions is one with versions.
 func inspect(ctx context.Context, loc objstore.Location) (folder, error) {
 	var f folder
-	for e, err := range loc.List(ctx) {
+	marks := func(name string) bool { return name == deregistered || name == versionsDir }
+	for e, err := range loc.ListNamed(ctx, marks) {
 		switch {
 		case err != nil:
 			return f, err

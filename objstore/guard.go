@@ -91,7 +91,7 @@ func (g *guardedLocal) Size(ctx context.Context, path string) (int64, error) {
 }
 
 func (g *guardedLocal) List(ctx context.Context, dir string) iter.Seq2[Entry, error] {
-	return g.local.list(ctx, dir, g.access)
+	return g.local.list(ctx, dir, every, g.access)
 }
 
 func (g *guardedLocal) Map(ctx context.Context, path string) (Mapping, error) {

@@ -99,7 +99,7 @@ func (l *Local) Size(ctx context.Context, path string) (int64, error) {
 // List implements Store. Empty folders, dangling links and special files are
 // left out.
 func (l *Local) List(ctx context.Context, dir string) iter.Seq2[Entry, error] {
-	return l.list(ctx, dir, everything)
+	return l.list(ctx, dir, every, everything)
 }
 
 // Map implements Mapper.
@@ -190,14 +190,17 @@ func (l *Local) size(ctx context.Context, path string, a *Access) (int64, error)
 	return st.Size, nil
 }
 
-func (l *Local) list(ctx context.Context, dir string, a *Access) iter.Seq2[Entry, error] {
+// every keeps all names.
+func every(string) bool { return true }
+
+func (l *Local) list(ctx context.Context, dir string, keep func(name string) bool, a *Access) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if dir == "" {
 			dir = "/"
 		} else if len(dir) > 1 {
 			dir = strings.TrimSuffix(dir, "/")
 		}
-		f, names, err := l.readDir(dir, a)
+		f, names, err := l.readDir(dir, keep, a)
 		if err != nil {
 			yield(Entry{}, err)
 			return
@@ -226,7 +229,7 @@ func (l *Local) list(ctx context.Context, dir string, a *Access) iter.Seq2[Entry
 // readDir opens a folder and gives its names in key order; folders (and links,
 // which may lead to one) end in a slash for the sake of that order. A nil file
 // means that there is no such folder.
-func (l *Local) readDir(dir string, a *Access) (*os.File, []string, error) {
+func (l *Local) readDir(dir string, keep func(name string) bool, a *Access) (*os.File, []string, error) {
 	if err := checkLocalPath(dir); err != nil {
 		return nil, nil, err
 	}
@@ -258,6 +261,9 @@ func (l *Local) readDir(dir string, a *Access) (*os.File, []string, error) {
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		name := e.Name()
+		if !keep(name) {
+			continue
+		}
 		if e.IsDir() || e.Type()&os.ModeSymlink != 0 && linkedDir(fd, name) {
 			name += "/"
 		}

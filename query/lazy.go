@@ -9,7 +9,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/query/reference"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
 )
@@ -212,6 +214,9 @@ func (rel *relation) rowBytes() uint64 {
 // widthOf says whether values of a field come out of a scan as results show
 // them, so that they can be fetched, and whether they may be large.
 func widthOf(f *schema.Field) (fetchable, wide bool) {
+	if f.Blob != schema.NotBlob {
+		return true, true // the descriptors are fetched
+	}
 	for range f.Blobs() {
 		return false, false
 	}
@@ -318,6 +323,7 @@ func (r *run) postpone(ctx context.Context, p *plan, sql string, k *findings) er
 
 // fetched is the columns of one table for the rows of a batch.
 type fetched struct {
+	run       *run
 	snapshot  *table.Snapshot
 	positions *array.Uint64
 	names     []string
@@ -342,7 +348,7 @@ func (res *result) fetchLate(in arrow.RecordBatch) ([]*fetched, error) {
 			}
 		}
 		if group == nil {
-			group = &fetched{snapshot: c.late.snapshot, positions: positions, columns: map[string]arrow.Array{}}
+			group = &fetched{run: res.run, snapshot: c.late.snapshot, positions: positions, columns: map[string]arrow.Array{}}
 			groups = append(groups, group)
 		}
 		if group.columns[c.late.stored] == nil {
@@ -381,12 +387,21 @@ func (g *fetched) read(ctx context.Context) (int64, error) {
 			}
 		}
 	}()
-	bytes := int64(0)
+	bytes, resolver := int64(0), g.snapshot.Resolver()
 	for scan.Next() {
+		owners := scan.Owners()
 		for i, a := range scan.RecordBatch().Columns() {
-			a.Retain()
-			parts[i] = append(parts[i], a)
 			bytes += int64(a.Data().SizeInBytes())
+			if !isBlob(scan.Schema().Field(i)) {
+				a.Retain()
+				parts[i] = append(parts[i], a)
+				continue
+			}
+			leaf, err := g.references(a, &numberer{run: g.run, snapshot: g.snapshot, resolver: resolver, owner: owners[0]})
+			if err != nil {
+				return 0, err
+			}
+			owners, parts[i] = owners[1:], append(parts[i], leaf)
 		}
 	}
 	if err := scan.Err(); err != nil {
@@ -403,6 +418,19 @@ func (g *fetched) read(ctx context.Context) (int64, error) {
 		g.columns[name] = whole
 	}
 	return bytes, nil
+}
+
+// references turns descriptors into what results have of blob columns.
+func (g *fetched) references(a arrow.Array, number *numberer) (arrow.Array, error) {
+	t := &tagger{registry: g.run.engine.registry, numbers: []numberer{*number}}
+	tagged, err := t.references(a.Data())
+	if err != nil {
+		return nil, err
+	}
+	defer tagged.Release()
+	data := array.NewData(materialize.ReferenceType, tagged.Len(), tagged.Buffers(), tagged.Children()[:reference.TagChild], tagged.NullN(), tagged.Offset())
+	defer data.Release()
+	return array.MakeFromData(data), nil
 }
 
 func (g *fetched) release() {

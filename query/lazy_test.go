@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -180,5 +181,73 @@ lance.dataset(sys.argv[1]).delete("id % 100 = 50")
 	defer st.Close()
 	if !st.Known() || len(st.Params()) != 1 {
 		t.Errorf("a lookup by parameter: %v", st.Params())
+	}
+}
+
+// TestLateBlobs checks blob columns whose descriptors are read for the rows of
+// the result only: values, nulls and owners are those of the rows.
+func TestLateBlobs(t *testing.T) {
+	root := t.TempDir()
+	tabletest.Pylance(t, `
+import sys, lance, pyarrow as pa
+path, n = sys.argv[1], 9000
+def value(i):
+    return [None, b"", b"inline %d" % i, b"packed %d " % i * 2000][i % 4]
+def rows(first, n):
+    storage = pa.array([None if value(i) is None else {"data": value(i), "uri": None, "position": None, "size": None} for i in range(first, first + n)],
+        pa.struct([("data", pa.large_binary()), ("uri", pa.utf8()), ("position", pa.uint64()), ("size", pa.uint64())]))
+    return pa.table({"id": pa.array(range(first, first + n)), "name": [f"row {i}" for i in range(first, first + n)],
+        "b": pa.ExtensionArray.from_storage(lance.blob.BlobType(), storage)},
+        schema=pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string()), lance.blob_field("b", inline_size_threshold=1000)]))
+lance.write_dataset(rows(0, n // 2), path, data_storage_version="2.2", max_rows_per_file=2000)
+lance.write_dataset(rows(n // 2, n - n // 2), path, mode="append", max_rows_per_file=2000)
+lance.dataset(path).delete("id % 10 = 9")
+`, filepath.Join(root, "t.lance"))
+	h := &house{tb: t, counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h.over([]catalog.Root{{URI: root}}, root)
+	value := func(id int) string {
+		text := []string{"null", "", fmt.Sprintf("inline %d", id), strings.Repeat(fmt.Sprintf("packed %d ", id), 2000)}[id%4]
+		if id%4 == 0 {
+			return text
+		}
+		return `"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"`
+	}
+	row := func(id int) string { return fmt.Sprintf(`{"b":%s,"id":%d}`, value(id), id) }
+	for _, tt := range []struct {
+		sql string
+		ids []int
+	}{
+		{`select id, b from t where id in (4, 1, 8998, 4503, 2002) order by id`, []int{1, 4, 2002, 4503, 8998}},
+		{`select b, id from t where id = 7131`, []int{7131}},
+		{`select id, b from t order by id desc limit 6`, []int{8998, 8997, 8996, 8995, 8994, 8993}},
+		{`select id, b from t where id % 1000 = 3 limit 4`, []int{3, 1003, 2003, 3003}},
+		{`select x.id, y.b from t x join t y on x.id = y.id where x.id > 6000 order by 1 limit 3`, []int{6001, 6002, 6003}},
+		{`select id, b from (select * from t where id = 6) union all select id, b from (select * from t where id = 7)`, []int{6, 7}},
+	} {
+		var want []string
+		for _, id := range tt.ids {
+			want = append(want, row(id))
+		}
+		for range 2 {
+			if got := h.one(tt.sql); got != "["+strings.Join(want, ",")+"]" {
+				t.Errorf("%s gives %.600s\nwant %.600s", tt.sql, got, want)
+			}
+		}
+	}
+	// In the other faces it is the same as without a condition that makes it late.
+	for _, view := range []schema.View{schema.Descriptor, schema.Logical} {
+		late, _, err := h.try(t.Context(), query.Session{}, view, `select b from t where id = 4503`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		early, _, err := h.try(t.Context(), query.Session{}, view, `select b from t where id between 4503 and 4503 and blob_size(b) >= 0`)
+		if err != nil || late != early || !strings.Contains(late, `"b":{`) {
+			t.Errorf("view %d: %s, early %s, %v", view, late, early, err)
+		}
+	}
+	h.counter.Reset()
+	h.one(`select b from t where id = 8002`)
+	if bytes := h.counter.Total().Bytes; bytes > 40_000 {
+		t.Errorf("one inline value of 9000 takes %d bytes", bytes)
 	}
 }

@@ -323,28 +323,32 @@ type numberer struct {
 }
 
 func (n *numberer) of(kind blob.Kind) (uint32, error) {
+	slot, owner := &n.file, n.owner
 	switch kind {
 	case blob.External, blob.ManagedBase:
-		return n.number(&n.shared, "", &blob.Owner{Immutable: true}), nil
+		slot, owner = &n.shared, &shared
 	case blob.Managed:
-		if n.owner != nil {
-			return n.number(&n.base, "base "+n.owner.Base.String(), n.owner), nil
-		}
-	default:
-		if n.owner != nil {
-			return n.number(&n.file, "file "+n.owner.File.String(), n.owner), nil
-		}
+		slot = &n.base
 	}
-	return 0, fault.New(fault.Internal, "query: a blob value without a data file")
-}
-
-func (n *numberer) number(slot **uint32, object string, owner *blob.Owner) uint32 {
+	if owner == nil {
+		return 0, fault.New(fault.Internal, "query: a blob value without a data file")
+	}
 	if *slot == nil {
+		object := "file " + owner.File.String()
+		switch slot {
+		case &n.shared:
+			object = ""
+		case &n.base:
+			object = "base " + owner.Base.String()
+		}
 		number := n.run.source(n.snapshot, object, n.resolver, owner)
 		*slot = &number
 	}
-	return **slot
+	return **slot, nil
 }
+
+// shared owns values that no data file does.
+var shared = blob.Owner{Immutable: true}
 
 // source gives the number of an origin, the same for the same place.
 func (r *run) source(s *table.Snapshot, object string, resolver *blob.Resolver, owner *blob.Owner) uint32 {

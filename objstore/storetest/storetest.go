@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -218,8 +219,13 @@ func testNames(t *testing.T, s suite) {
 
 func names(t *testing.T, dir objstore.Location) []string {
 	t.Helper()
+	return namesOf(t, dir, dir.List(t.Context()))
+}
+
+func namesOf(t *testing.T, dir objstore.Location, entries iter.Seq2[objstore.Entry, error]) []string {
+	t.Helper()
 	var got []string
-	for e, err := range dir.List(t.Context()) {
+	for e, err := range entries {
 		if err != nil {
 			t.Fatalf("list %s: %v", dir, err)
 		}
@@ -262,7 +268,14 @@ func testList(t *testing.T, s suite) {
 	if diff := cmp.Diff([]string{"t/", "t2/"}, names(t, dir)); diff != "" {
 		t.Errorf("top (-want +got)\n%s", diff)
 	}
+	begins := func(name string) bool { return strings.HasPrefix(name, "f") }
+	if diff := cmp.Diff(want[4:], namesOf(t, dir, dir.Join("t").ListNamed(t.Context(), begins))); diff != "" {
+		t.Errorf("some names (-want +got)\n%s", diff)
+	}
 	for _, absent := range []string{"nowhere", "t/a", "t/f/g/y/z", "t/x"} {
+		if got := namesOf(t, dir, dir.Join(absent).ListNamed(t.Context(), begins)); got != nil {
+			t.Errorf("some names of %s: %v, want nothing", absent, got)
+		}
 		if got := names(t, dir.Join(absent)); got != nil {
 			t.Errorf("list of %s: %v, want nothing", absent, got)
 		}
