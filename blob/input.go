@@ -63,6 +63,7 @@ type Origins func(source uint32) (Origin, error)
 // (IN-13). They hold on to the batch until they are released.
 type Inputs struct {
 	batch   arrow.RecordBatch
+	first   int // row of the whole batch that is the first one here
 	table   *schema.Schema
 	leaves  []*inputLeaf
 	origins Origins
@@ -99,6 +100,27 @@ func AsInputs(s *schema.Schema, batch arrow.RecordBatch, origins Origins) (*Inpu
 	return in, nil
 }
 
+// Slice gives the values of some rows, [from, to), for batches that are spread
+// over several data files. Errors name the rows of the whole batch. Both are
+// released.
+func (in *Inputs) Slice(from, to int64) (*Inputs, error) {
+	out := &Inputs{batch: in.batch.NewSlice(from, to), first: in.first + int(from), table: in.table, origins: in.origins}
+	for i, f := range out.table.Fields {
+		if err := out.walk(f, out.batch.Column(i), nil); err != nil {
+			out.Release()
+			return nil, err
+		}
+	}
+	for i, l := range in.leaves {
+		for row, s := range l.streams {
+			if int64(row) >= from && int64(row) < to {
+				out.leaves[i].stream(row-int(from), s)
+			}
+		}
+	}
+	return out, nil
+}
+
 // Release gives the batch back.
 func (in *Inputs) Release() {
 	for _, l := range in.leaves {
@@ -125,10 +147,7 @@ func (in *Inputs) Stream(column string, row int, r io.Reader, size uint64) error
 		if row < 0 || row >= l.n || l.isNull(row) {
 			return fault.New(fault.Invalid, "blob: column %s, row %d: there is no value to stream", column, row)
 		}
-		if l.streams == nil {
-			l.streams = map[int]stream{}
-		}
-		l.streams[row] = stream{r, size}
+		l.stream(row, stream{r, size})
 		return nil
 	}
 	return fault.New(fault.Invalid, "blob: there is no blob column %s", column)
@@ -147,7 +166,7 @@ func (in *Inputs) walk(f *schema.Field, a arrow.Array, at *place) error {
 		return fault.New(fault.Internal, "blob: column %s is a blob column of files before 2.2, which are not written", f.FullName())
 	}
 	if f.Blob != schema.NotBlob {
-		l := &inputLeaf{field: f, array: a, n: a.Len(), place: at}
+		l := &inputLeaf{field: f, array: a, n: a.Len(), place: at, first: in.first}
 		in.leaves = append(in.leaves, l)
 		return l.open(in.origins != nil)
 	}

@@ -16,6 +16,7 @@ type inputLeaf struct {
 	array arrow.Array
 	n     int
 	place *place
+	first int // row of the whole batch that is row 0 here
 
 	// What the array holds: plain bytes, or the children of a struct, each of
 	// which may be missing. stored and source are the parts of references.
@@ -125,6 +126,14 @@ func (l *inputLeaf) openReference(a *array.Struct) error {
 	return err
 }
 
+// stream has the bytes of element i come from a reader.
+func (l *inputLeaf) stream(i int, s stream) {
+	if l.streams == nil {
+		l.streams = map[int]stream{}
+	}
+	l.streams[i] = s
+}
+
 // release gives back what open made.
 func (l *inputLeaf) release() {
 	if l.stored.outer != nil {
@@ -170,7 +179,7 @@ func (l *inputLeaf) check() error {
 // fail names the place of element i.
 func (l *inputLeaf) fail(i int, rule string, err error) error {
 	row, elements := l.place.of(i)
-	return &InputError{Field: l.field.FullName(), Row: row, Elements: elements, Rule: rule, Err: err}
+	return &InputError{Field: l.field.FullName(), Row: l.first + row, Elements: elements, Rule: rule, Err: err}
 }
 
 func invalid(rule, format string, args ...any) (string, error) {

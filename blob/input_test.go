@@ -295,6 +295,63 @@ func TestInputStream(t *testing.T) {
 	}
 }
 
+func TestInputSlice(t *testing.T) {
+	t.Parallel()
+	fields := []arrow.Field{limited("b", 0, 100, 1000), field("l", list(blobField("item", whole)))}
+	s := tableOf(t, fields...)
+	rows := make([]string, 20)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`{"b":%s,"l":[null,%s]}`, dataJSON(i, i), dataJSON(i+1, i))
+	}
+	rows[17] = `{"b":{"uri":"mem://desk/x"},"l":null}`
+	in, err := AsInputs(s, batchOf(t, "["+strings.Join(rows, ",")+"]", fields...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Release()
+	if err := in.Stream("b", 6, strings.NewReader("stream"), 6); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t)
+	for from := int64(0); from < 15; from += 5 {
+		part, err := in.Slice(from, from+5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.open().Place(t.Context(), memory.DefaultAllocator, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := AsColumn(got.Column(0))
+		if err != nil || got.NumRows() != 5 {
+			t.Fatal(err)
+		}
+		part.Release()
+		for i := range c.Len() {
+			v, _, err := c.At(i)
+			want := uint64(from) + uint64(i)
+			if err != nil || v.Size != want {
+				t.Errorf("row %d has %d bytes, %v", want, v.Size, err)
+			}
+		}
+	}
+	tail, err := in.Slice(15, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tail.Release()
+	again, err := tail.Slice(1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Release()
+	var bad *InputError
+	if _, err := d.open().Place(t.Context(), memory.DefaultAllocator, again); !errors.As(err, &bad) || bad.Row != 17 {
+		t.Errorf("the row is that of the whole batch: %v", err)
+	}
+	d.commit()
+}
+
 func TestInputErrorText(t *testing.T) {
 	t.Parallel()
 	err := &InputError{Field: "a.b", Row: 3, Elements: []int{1, 2}, Rule: "IN-1", Err: fault.New(fault.Denied, "blob: why")}

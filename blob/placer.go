@@ -74,22 +74,29 @@ func NewPlacer(ctx context.Context, policy Policy, owner *Owner, file OutOfLine)
 // Place stores the values of a batch and gives the batch with descriptors in
 // their place, ready for the data file. Values are stored in the order of rows
 // within a column, columns in order of the schema (PCK-4). Before anything is
-// stored, every URI and every stored value of the batch is judged (IN-13). The
-// caller releases the result. After an error, only Abort is left.
+// stored, every URI and every stored value of the batch is judged (IN-13), and
+// the lengths of objects that are copied whole are known: a batch that is
+// refused until then leaves the Placer as it was. After a later error, only
+// Abort is left. The caller releases the result.
 //
 // Errors about a value are *InputErrors.
 func (p *Placer) Place(ctx context.Context, mem memory.Allocator, in *Inputs) (arrow.RecordBatch, error) {
 	if p.failed != nil {
 		return nil, p.failed
 	}
-	out, err := p.place(ctx, mem, in)
+	plans, err := p.plans(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.place(ctx, mem, in, plans)
 	if err != nil {
 		p.failed = err
 	}
 	return out, err
 }
 
-func (p *Placer) place(ctx context.Context, mem memory.Allocator, in *Inputs) (arrow.RecordBatch, error) {
+// plans judges the whole batch.
+func (p *Placer) plans(ctx context.Context, in *Inputs) ([]leafPlan, error) {
 	plans := make([]leafPlan, len(in.leaves))
 	for i, l := range in.leaves {
 		if _, err := p.thresholds(l.field); err != nil {
@@ -100,9 +107,11 @@ func (p *Placer) place(ctx context.Context, mem memory.Allocator, in *Inputs) (a
 			return nil, err
 		}
 	}
-	if err := p.sizes(ctx, in, plans); err != nil {
-		return nil, err
-	}
+	return plans, p.sizes(ctx, in, plans)
+}
+
+// place stores the values of a batch that was judged.
+func (p *Placer) place(ctx context.Context, mem memory.Allocator, in *Inputs, plans []leafPlan) (arrow.RecordBatch, error) {
 	ahead := p.readAhead(ctx, plans)
 	defer ahead.close()
 	columns := make([]arrow.Array, 0, len(plans))

@@ -256,7 +256,7 @@ func (a *Appender) begin(ctx context.Context, input *arrow.Schema, version strin
 		Managed: managed, TargetBase: a.target.id, PackLimit: a.options.PackBytes, Bases: bases,
 		URIs: blob.URIPolicy{
 			Mode: a.options.URIs, AllowOutside: a.options.AllowOutsideBases,
-			Allows: env.access.Allows, Locate: env.registry.Locator(env.accessTo(bases)),
+			Allows: env.access.Allows, Schemes: env.registry.Schemes(), Locate: env.registry.Locator(env.accessTo(bases)),
 		},
 	}
 	if a.options.Origins != nil {
@@ -319,13 +319,11 @@ func (a *Appender) write(ctx context.Context, batch arrow.RecordBatch, amend fun
 		n := min(rest, int64(a.options.RowsPerFile-a.current.rows))
 		if n < mapped.NumRows() { // rows of two files: each has its own part
 			from := mapped.NumRows() - rest
-			part := mapped.NewSlice(from, from+n)
-			var few *blob.Inputs
-			if few, err = blob.AsInputs(a.schema, part, a.options.Origins); err == nil {
-				err = a.current.write(ctx, few, n)
-				few.Release()
+			var part *blob.Inputs
+			if part, err = inputs.Slice(from, from+n); err == nil {
+				err = a.current.write(ctx, part, n)
+				part.Release()
 			}
-			part.Release()
 		} else {
 			err = a.current.write(ctx, inputs, n)
 		}
