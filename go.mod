@@ -16,6 +16,7 @@ require (
 	github.com/aws/smithy-go v1.28.5
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/duckdb/duckdb-go-bindings v0.10506.0
+	github.com/google/flatbuffers v25.12.19+incompatible
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.4
@@ -80,7 +81,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/goccy/go-json v0.11.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
-	github.com/google/flatbuffers v25.12.19+incompatible // indirect
+
 	github.com/google/s2a-go v0.1.11 // indirect
 
 	github.com/google/wire v0.7.0 // indirect

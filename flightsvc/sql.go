@@ -145,18 +145,22 @@ func (s *Server) sqlPut(command *anypb.Any, first *flight.FlightData, stream fli
 	return misplaced("DoPut", command)
 }
 
-// replayed is a stream whose first message was looked at already.
+// replayed is a stream whose first message was looked at already. All messages
+// are checked before anything builds arrays of them.
 type replayed struct {
 	flight.FlightService_DoPutServer
 	first *flight.FlightData
 }
 
 func (r *replayed) Recv() (*flight.FlightData, error) {
-	if m := r.first; m != nil {
-		r.first = nil
-		return m, nil
+	m := r.first
+	if r.first = nil; m == nil {
+		var err error
+		if m, err = r.FlightService_DoPutServer.Recv(); err != nil {
+			return nil, err
+		}
 	}
-	return r.FlightService_DoPutServer.Recv()
+	return m, checkMessage(m)
 }
 
 // needsEngine says that a command is for an engine that this server lacks.
