@@ -541,9 +541,16 @@ func (a *analysis) call(n object, allowed []string) error {
 		if refers(c) && !slices.Contains(allowed, name) {
 			return misuse("%s cannot take a blob column", name)
 		}
+		if slices.Contains(structFunctions, name) && typeOf(c["return_type"]).reference {
+			return misuse("a blob column is no struct to SQL, so %s cannot look into it", name)
+		}
 	}
 	return nil
 }
+
+// structFunctions look into a struct or make another of it. They take structs
+// with blob columns in them, but no blob column: the engine has it as a struct.
+var structFunctions = []string{"struct_extract", "struct_extract_at", "struct_insert", "struct_concat", "struct_update", "remap_struct"}
 
 func (a *analysis) aggregate(n object) error {
 	name := text(n["name"])

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ type tree struct {
 	ctes      map[string]bool // names of its own, in small letters
 	catalog   bool            // it lists tables or columns
 	own       bool            // it calls a table function of this program
+	rows      map[string]any  // the call of the table function that was seen last
 }
 
 // allowedTables are the table functions that statements may call. All others
@@ -31,10 +33,28 @@ var allowedTables = []string{
 	"pg_timezone_names", "icu_calendar_names",
 }
 
-// refusedFunctions are scalar functions that say where this server keeps things
-// or that run text.
+// refusedFunctions are scalar functions that say where this server keeps things,
+// that parse or run text, whose parser acts on some of it, or that only wait.
 var refusedFunctions = []string{
-	"current_setting", "getenv", "getvariable", "query", "query_table", "json_execute_serialized_sql", "write_log", "parse_duckdb_log_message",
+	"current_setting", "getenv", "getvariable", "query", "query_table", "json_execute_serialized_sql", "json_serialize_sql",
+	"json_serialize_plan", "json_deserialize_sql", "write_log", "parse_duckdb_log_message", "sleep_ms",
+}
+
+// refusedTables are lists of the engine that say how it is set up.
+var refusedTables = []string{"pg_settings", "pg_prepared_statements", "duckdb_settings", "duckdb_logs", "duckdb_variables", "duckdb_secrets"}
+
+// growth is a function that makes one value of a number: what the engine holds of
+// it does not count against its limit, and no interrupt ends it.
+type growth struct {
+	argument int
+	most     float64
+}
+
+// growing are limited where the number stands in the text, which is where
+// mistakes happen.
+var growing = map[string]growth{
+	"range": {0, 1 << 24}, "generate_series": {0, 1 << 24}, "repeat": {1, 1 << 28}, "lpad": {1, 1 << 28}, "rpad": {1, 1 << 28},
+	"list_resize": {1, 1 << 24}, "array_resize": {1, 1 << 24}, "bitstring": {1, 1 << 28},
 }
 
 // listings are table functions and schemas that show what tables there are.
@@ -128,10 +148,14 @@ func (t *tree) node(n map[string]any) error {
 		if n["at_clause"] != nil {
 			return here(n, "query: AT stands behind a table here; write lance_scan('%s', version := …)", text("table_name"))
 		}
+		if name := strings.ToLower(text("table_name")); slices.Contains(refusedTables, name) {
+			return here(n, "query: the list %q is not served", name)
+		}
 		t.add(nameOf(n))
 	case "TABLE_FUNCTION":
 		f, _ := n["function"].(map[string]any)
 		name, _ := f["function_name"].(string)
+		t.rows = f
 		name = strings.ToLower(name)
 		if !slices.Contains(allowedTables, name) {
 			return here(f, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
@@ -146,11 +170,38 @@ func (t *tree) node(n map[string]any) error {
 			t.catalog = true
 		}
 	case "FUNCTION":
-		if name := strings.ToLower(text("function_name")); slices.Contains(refusedFunctions, name) {
+		name := strings.ToLower(text("function_name"))
+		if slices.Contains(refusedFunctions, name) {
 			return here(n, "query: the function %q is not served", name)
+		}
+		if limit, ok := growing[name]; ok && !sameNode(n, t.rows) {
+			if v := constantArgument(n["children"], limit.argument); v > limit.most {
+				return here(n, "query: %s makes a single value of %.0f here, and at most %.0f are served; %s", name, v, limit.most,
+					"rows come from FROM range(…)")
+			}
 		}
 	}
 	return nil
+}
+
+// sameNode says that two nodes are one.
+func sameNode(a, b map[string]any) bool {
+	return a != nil && b != nil && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// constantArgument is an argument that is a constant number, 0 if it is none. The last
+// border of a range may come second.
+func constantArgument(children any, at int) float64 {
+	args := objects(children)
+	if len(args) > at+1 && at == 0 {
+		at++
+	}
+	if at >= len(args) {
+		return 0
+	}
+	value, _ := args[at]["value"].(map[string]any)
+	v, _ := value["value"].(float64)
+	return v
 }
 
 func (t *tree) add(parts []string) {
