@@ -102,3 +102,45 @@ func (o *oneRow) Next(ctx context.Context) (arrow.RecordBatch, error) {
 
 // Close implements chunks.
 func (o *oneRow) Close() {}
+
+// first is the call of the table function of which a statement with LIMIT wants
+// the first rows, whichever, and nothing else; and how many.
+type first struct {
+	call string
+	rows uint64
+}
+
+// firstOf finds it in a plan: a LIMIT, over nothing but projections.
+func firstOf(n object) first {
+	var none first
+	if text(n["type"]) != "LOGICAL_LIMIT" || len(objects(n["children"])) != 1 {
+		return none
+	}
+	rows, known := constantRows(n["limit_val"])
+	skipped, ok := constantRows(n["offset_val"])
+	if !known || !ok || rows > lateLimit || skipped > math.MaxInt64 {
+		return none
+	}
+	below := objects(n["children"])[0]
+	for text(below["type"]) == "LOGICAL_PROJECTION" && len(objects(below["children"])) == 1 {
+		below = objects(below["children"])[0]
+	}
+	filters, _ := below["table_filters"].(object)
+	if text(below["type"]) != "LOGICAL_GET" || len(listOf(filters["filters"])) > 0 {
+		return none
+	}
+	return first{callOf(below), rows + skipped}
+}
+
+// constantRows reads a LIMIT or OFFSET; one that is not there skips none.
+func constantRows(v any) (uint64, bool) {
+	o, _ := v.(object)
+	n, _ := o["constant_integer"].(float64)
+	switch text(o["type"]) {
+	case "CONSTANT_VALUE":
+		return uint64(n), n >= 0 && n < 1<<53
+	case "UNSET":
+		return 0, true
+	}
+	return 0, false
+}

@@ -251,3 +251,56 @@ lance.dataset(path).delete("id % 10 = 9")
 		t.Errorf("one inline value of 9000 takes %d bytes", bytes)
 	}
 }
+
+// TestFirstRows checks that a LIMIT without an order reads no more than it wants,
+// and gives the rows that stand first.
+func TestFirstRows(t *testing.T) {
+	h := open(t, "fragments_and_deletions", "many_inline")
+	for _, from := range []string{`fragments_and_deletions.main."table"`, `many_inline.main."table"`} {
+		all := strings.Split(strings.Trim(h.one(`select id from `+from), "[]"), ",")
+		for _, n := range []int{0, 1, 3, 8, len(all), len(all) + 5} {
+			for _, offset := range []int{0, 1, 4, len(all) - 1, len(all) + 1} {
+				want := "[" + strings.Join(all[min(offset, len(all)):min(offset+n, len(all))], ",") + "]"
+				for _, sql := range []string{
+					fmt.Sprintf(`select id from %s limit %d offset %d`, from, n, offset),
+					fmt.Sprintf(`select id from (select *, id + 1 from %s) limit %d offset %d`, from, n, offset),
+				} {
+					got := h.one(sql)
+					if got == "" {
+						got = "[]"
+					}
+					if got != want {
+						t.Errorf("%s: %s, want %s", sql, got, want)
+					}
+				}
+			}
+		}
+		for _, sql := range []string{ // which rows come first is not known before they are computed
+			`select id from (select id from ` + from + ` where id % 2 = 1) limit 2`,
+			`select max(id) id from ` + from + ` limit 2`,
+			`select distinct 1 id from ` + from + ` limit 2`,
+			`select id from ` + from + ` order by id desc limit 2`,
+			`select unnest([id, id]) id from ` + from + ` order by id desc limit 1`,
+			`select row_number() over (order by id desc) id from ` + from + ` limit 2`,
+			`select id from ` + from + ` where id > 3 limit 2`,
+		} {
+			limited, whole := h.one(sql), h.one(sql[:strings.LastIndex(sql, " limit")])
+			if !strings.HasPrefix(whole, strings.TrimSuffix(limited, "]")) || limited == "" {
+				t.Errorf("%s: %s, of %s", sql, limited, whole)
+			}
+		}
+	}
+	root := t.TempDir()
+	tabletest.Pylance(t, allTypes, filepath.Join(root, "t.lance"), "2.2")
+	h = &house{tb: t, counter: objstore.NewCounter(objstore.CounterOptions{})}
+	h.over([]catalog.Root{{URI: root}}, root)
+	bytes := func(sql string) int64 {
+		h.query(sql) // opens the files
+		h.counter.Reset()
+		h.query(sql)
+		return h.counter.Total().Bytes
+	}
+	if few, all := bytes(`select upper(s) s, lst from t limit 3`), bytes(`select upper(s) s, lst from t`); few*8 > all {
+		t.Errorf("three rows read %d bytes, all of them %d", few, all)
+	}
+}

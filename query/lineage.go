@@ -32,6 +32,7 @@ type analysis struct {
 	ctes    map[float64]outputs
 	payload bool
 	counted string // the call whose rows are counted, when the statement does nothing else
+	first   first  // the rows that are enough for a LIMIT
 	survey  survey
 }
 
@@ -80,7 +81,7 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 	if err := a.check(answer.Plans[0]); err != nil {
 		return a, outputs{}, err
 	}
-	a.counted = countedCall(answer.Plans[0])
+	a.counted, a.first = countedCall(answer.Plans[0]), firstOf(answer.Plans[0])
 	return a, a.operator(answer.Plans[0]), nil
 }
 

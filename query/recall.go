@@ -32,6 +32,7 @@ type findings struct {
 	few     bool                      // few rows are likely to come out
 	payload bool                      // functions read blob values
 	counted string                    // the call whose rows are counted, nothing else
+	first   first                     // the rows that are enough
 	tables  map[string]*schema.Schema // columns of each call's table
 	sight   sight                     // what scans may leave out
 }
@@ -113,7 +114,7 @@ func (c *recall) drop(e *list.Element) {
 func (r *run) read(types []engine.Field, columns []resultColumn, found outputs, a *analysis) *findings {
 	k := &findings{
 		columns: slices.Clone(columns), late: a.candidates(found), few: a.survey.few(), payload: a.payload,
-		counted: a.counted, tables: r.tables(), from: make([]tableColumn, len(columns)),
+		counted: a.counted, first: a.first, tables: r.tables(), from: make([]tableColumn, len(columns)),
 	}
 	for i, t := range types {
 		k.types = append(k.types, t.Type.String())

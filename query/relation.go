@@ -110,7 +110,11 @@ func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	only, err := rel.only()
 	var scan *table.Scan
 	if err == nil {
-		scan, err = rel.snapshot.Scan(r.ctx, table.ScanRequest{Columns: names, Only: only, Coded: only == nil})
+		req := table.ScanRequest{Columns: names, Only: only, Coded: only == nil}
+		if r.first.call == rel.call && only == nil && r.first.call != "" {
+			req.Limit = &r.first.rows
+		}
+		scan, err = rel.snapshot.Scan(r.ctx, req)
 	}
 	if err != nil {
 		r.fail(err)

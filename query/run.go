@@ -37,6 +37,9 @@ type run struct {
 	// scans hand over fewer rows at a time.
 	payload atomic.Bool
 
+	// first are the rows of a call that are enough for the statement.
+	first first
+
 	// listing says that the connection is one to the engine of empty tables.
 	listing bool
 

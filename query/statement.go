@@ -187,6 +187,7 @@ func (s *Statement) again(ctx context.Context, r *run, k *findings) (*plan, erro
 	if err == nil {
 		if types := prepared.Columns(); k.fits(r, types) {
 			r.payload.Store(k.payload)
+			r.first = k.first
 			return &plan{prepared: prepared, columns: k.columnsFor(r, types), counted: r.counted(k)}, nil
 		}
 		prepared.Close()
@@ -240,6 +241,7 @@ func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *find
 	k := r.read(types, p.columns, found, a)
 	k.sight.moves = r.moves(ctx, a.plan)
 	r.payload.Store(k.payload)
+	r.first = k.first
 	p.counted = r.counted(k)
 	if err := r.postpone(ctx, p, s.sql, k); err != nil {
 		return fail(err)
