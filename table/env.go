@@ -108,6 +108,8 @@ type loaded struct {
 	access  *objstore.Access // of the Env, and the bases of this version
 	rowIDs  sync.Map         // fragment → *rowset.IDs, those that lookups needed
 	moved   atomic.Pointer[moved]
+	// verified is, by the id of an index, the fragments it knows, see verify.
+	verified sync.Map
 }
 
 // decodedFactor is about how much larger a decoded manifest is than its bytes.

@@ -218,67 +218,94 @@ func (s *Snapshot) holdsIDs(x *manifest.Index) bool {
 	return s.Manifest().StableRowIDs() && !(x.Type == manifest.BTree && x.Version >= 1)
 }
 
+// segment is an index, or one of its segments, as it is searched.
+type segment struct {
+	index *manifest.Index
+	known []int // fragments by their place in the manifest
+	open  searcher
+}
+
 // search gives the addresses of the rows that a test can be true of. What the
 // segments do not know is among them.
-func (l *lookup) search(ctx context.Context, segments []*manifest.Index, w index.Where) (*answer, error) {
-	fragments := l.snapshot.Manifest().Fragments
-	moved, err := l.snapshot.moved(ctx)
+func (l *lookup) search(ctx context.Context, list []*manifest.Index, w index.Where) (*answer, error) {
+	s := l.snapshot
+	fragments := s.Manifest().Fragments
+	moved, err := s.moved(ctx)
 	if err != nil {
 		return nil, err
 	}
-	coverage := make([]coverage, len(segments))
-	for k, x := range segments {
-		coverage[k] = moved.coverage(x)
+	segments := make([]segment, 0, len(list))
+	for _, x := range list {
+		seg := segment{index: x, known: s.knownBy(x, moved)}
+		if len(seg.known) == 0 {
+			continue
+		}
+		if seg.open, err = s.openIndex(ctx, x, w.Field); err != nil {
+			return nil, err
+		}
+		if err := s.verify(ctx, &seg, moved); err != nil {
+			return nil, s.renamedIndex(ctx, x, err)
+		}
+		segments = append(segments, seg)
 	}
-	known := make([][]int, len(segments)) // by segment: fragments by their place in the manifest
-	var rest []index.Range
+	found := make([]bool, len(fragments))
 	rows, deleted := uint64(0), uint64(0)
-	for i := range fragments {
-		f, found := &fragments[i], false
-		for k, x := range segments {
-			// Row ids in a hidden column would have to be read whole to find some.
-			if coverage[k].has(f.ID) && !(f.RowIDsInColumn && l.snapshot.holdsIDs(x)) {
-				known[k], found = append(known[k], i), true
+	for _, seg := range segments {
+		for _, i := range seg.known {
+			if !found[i] {
+				found[i] = true
+				rows += fragments[i].LiveRows()
+				deleted += fragments[i].PhysicalRows - fragments[i].LiveRows()
 			}
 		}
-		if found {
-			rows += f.LiveRows()
-			deleted += f.PhysicalRows - f.LiveRows()
-		} else {
-			rest = append(rest, wholeFragment(f))
-		}
 	}
-	if rows == 0 || rows < l.snapshot.Rows()/coveredShare {
+	if rows == 0 || rows < s.Rows()/coveredShare {
 		return nil, index.ErrMany
 	}
 	most := min(rows/candidateShare, mostCandidates)
 	var all index.Rows
-	for k, x := range segments {
-		if len(known[k]) == 0 {
-			continue
-		}
-		opened, err := l.snapshot.openIndex(ctx, x, w.Field)
-		if err != nil {
-			return nil, err
-		}
-		found, err := opened.Search(ctx, w.Test, most+deleted) // it may still name deleted rows
-		if err != nil {
-			return nil, l.snapshot.renamedIndex(ctx, x, err)
-		}
-		if l.snapshot.holdsIDs(x) {
-			found, err = l.snapshot.addressesOf(found, known[k])
-		} else {
-			found = index.Moved(found, moved.moves).Intersect(addressesIn(fragments, known[k]))
+	for _, seg := range segments {
+		named, err := seg.open.Search(ctx, w.Test, most+deleted) // it may still name deleted rows
+		if err == nil {
+			named, err = s.placesOf(named, &seg, moved)
 		}
 		if err != nil {
-			return nil, err
+			return nil, s.renamedIndex(ctx, seg.index, err)
 		}
-		all = all.Union(found)
+		all = all.Union(named)
 	}
 	if all.Count() > most+deleted {
 		return nil, index.ErrMany
 	}
+	var rest []index.Range
+	for i := range fragments {
+		if !found[i] {
+			rest = append(rest, wholeFragment(&fragments[i]))
+		}
+	}
 	return &answer{all.Union(index.RowsOf(rest)), all.Count()}, nil
+}
+
+// knownBy lists the fragments that an index knows.
+func (s *Snapshot) knownBy(x *manifest.Index, moved *moved) []int {
+	var known []int
+	covers := moved.coverage(x)
+	for i := range s.Manifest().Fragments {
+		f := &s.Manifest().Fragments[i]
+		// Row ids in a hidden column would have to be read whole to find some.
+		if covers.has(f.ID) && !(f.RowIDsInColumn && s.holdsIDs(x)) {
+			known = append(known, i)
+		}
+	}
+	return known
+}
+
+// placesOf turns what a segment names into addresses in the fragments it knows.
+func (s *Snapshot) placesOf(named index.Rows, seg *segment, moved *moved) (index.Rows, error) {
+	if s.holdsIDs(seg.index) {
+		return s.addressesOf(named, seg.known)
+	}
+	return index.Moved(named, moved.moves).Intersect(addressesIn(s.Manifest().Fragments, seg.known)), nil
 }
 
 // addressesIn are those of all rows of some fragments.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -134,4 +135,50 @@ func (m *moved) coverage(x *manifest.Index) coverage {
 		}
 	}
 	return c
+}
+
+// verifiedEntries is how many rows an index may have that is verified.
+const verifiedEntries = 4 << 20
+
+// verify takes fragments away from what a segment knows unless it names all their
+// rows. It does so only in versions that note moved rows: there the reference's
+// own rewriting of indexes has lost rows, and said that it knows the fragment.
+func (s *Snapshot) verify(ctx context.Context, seg *segment, m *moved) error {
+	if len(m.groups) == 0 {
+		return nil
+	}
+	key := seg.index.UUID
+	if known, ok := s.loaded.verified.Load(key); ok {
+		seg.known = known.([]int)
+		return nil
+	}
+	all, err := seg.open.Search(ctx, index.NewTest(index.True, index.Interval{}), verifiedEntries)
+	if errors.Is(err, index.ErrMany) {
+		return fault.New(fault.Unsupported, "rows were moved, and more than %d rows are too many to see whether the index knows", verifiedEntries)
+	}
+	if err == nil {
+		all, err = s.placesOf(all, seg, m)
+	}
+	if err != nil {
+		return err
+	}
+	var known []int
+	for _, i := range seg.known {
+		f := &s.Manifest().Fragments[i]
+		live, err := s.deletions(ctx, f)
+		if err != nil {
+			return err
+		}
+		whole := wholeFragment(f)
+		complete := true
+		for _, r := range index.RowsOf([]index.Range{whole}).Without(all).Ranges() {
+			complete = complete && live.LiveBefore(r.Start-whole.Start) == live.LiveBefore(r.End-whole.Start)
+		}
+		if complete {
+			known = append(known, i)
+		}
+	}
+	s.loaded.verified.Store(key, known)
+	seg.known = known
+	return nil
 }

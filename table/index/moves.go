@@ -25,7 +25,7 @@ func (m *Move) apply(rows Rows) Rows {
 	if rows.Intersect(m.Gone).Count() == 0 {
 		return rows
 	}
-	out := rows.without(m.Gone)
+	out := slices.Clone(rows.Without(m.Gone).ranges)
 	// Ranks of the rows among From, then the addresses of these ranks.
 	var ranks []Range
 	before := uint64(0)
@@ -57,28 +57,4 @@ func (m *Move) apply(rows Rows) Rows {
 		at = end
 	}
 	return RowsOf(out)
-}
-
-// without lists the rows that are not in o.
-func (r Rows) without(o Rows) []Range {
-	var out []Range
-	left := o.ranges
-	for _, x := range r.ranges {
-		for len(left) > 0 && left[0].End <= x.Start {
-			left = left[1:]
-		}
-		for _, gone := range left {
-			if gone.Start >= x.End {
-				break
-			}
-			if gone.Start > x.Start {
-				out = append(out, Range{x.Start, gone.Start})
-			}
-			x.Start = min(x.End, gone.End)
-		}
-		if x.Start < x.End {
-			out = append(out, x)
-		}
-	}
-	return slices.Clip(out)
 }

@@ -157,3 +157,27 @@ func (r Rows) common(o Rows) iter.Seq[Range] {
 		}
 	}
 }
+
+// Without has the rows that are not in o.
+func (r Rows) Without(o Rows) Rows {
+	var out []Range
+	left := o.ranges
+	for _, x := range r.ranges {
+		for len(left) > 0 && left[0].End <= x.Start {
+			left = left[1:]
+		}
+		for _, gone := range left {
+			if gone.Start >= x.End {
+				break
+			}
+			if gone.Start > x.Start {
+				out = append(out, Range{x.Start, gone.Start})
+			}
+			x.Start = min(x.End, gone.End)
+		}
+		if x.Start < x.End {
+			out = append(out, x)
+		}
+	}
+	return RowsOf(out)
+}

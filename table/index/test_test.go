@@ -204,6 +204,11 @@ func TestRows(t *testing.T) {
 		check(a, ma)
 		check(a.Intersect(b), both)
 		check(a.Union(b), either)
+		var first [40]bool
+		for i := range ma {
+			first[i] = ma[i] && !mb[i]
+		}
+		check(a.Without(b), first)
 	}
 }
 
