@@ -216,7 +216,7 @@ func TestArrowScenarios(t *testing.T) {
 		// Metadata and statements are TestFlightSQLClient's; here the update path.
 		_, err := c.ExecuteUpdate(ctx, `DELETE FROM "table"`)
 		wantCode(t, "update", err, codes.Unimplemented, "DELETE")
-		st, err := c.Prepare(ctx, `DELETE FROM "table" WHERE id = ?`)
+		st, err := c.Prepare(ctx, `DELETE FROM "table" WHERE id = 1`)
 		if err != nil {
 			t.Fatal(err)
 		}
