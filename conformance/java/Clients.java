@@ -191,7 +191,7 @@ public class Clients {
         Object answer = method.invoke(m); // from SqlInfo
         if (answer instanceof ResultSet) ((ResultSet) answer).close();
       }
-      want(m.getDatabaseProductName().equals("flightblob") && m.isReadOnly(), m.getDatabaseProductName());
+      want(m.getDatabaseProductName().equals("flightblob") && !m.isReadOnly(), m.getDatabaseProductName());
       want(m.getIdentifierQuoteString().equals("\"") && m.getSearchStringEscape().equals("\\"), "quotes");
       want(!m.supportsTransactions() && m.getSQLKeywords().length() > 10, "keywords");
       want(column(m.getCatalogs(), "TABLE_CAT").equals(List.of("lance")), "catalogs");
