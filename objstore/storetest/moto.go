@@ -17,9 +17,26 @@ import (
 
 // motoServer prints its address and ends when its standard input does, so that
 // it never outlives the test process.
+//
+// The emulator looks whether an object is there and stores it in two steps, in
+// a thread for each request: without the lock, two conditional puts could both
+// win, which the service rules out.
 const motoServer = `
-import logging, sys
+import functools, logging, sys, threading
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+
+one_at_a_time = threading.Lock()
+
+def locked(method):
+    @functools.wraps(method)
+    def call(*args, **kwargs):
+        with one_at_a_time:
+            return method(*args, **kwargs)
+    return call
+
+for name in ("put_object", "_key_response_post", "_key_response_delete"):
+    setattr(S3Response, name, locked(getattr(S3Response, name)))
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
 server.start()
