@@ -130,8 +130,10 @@ func (g *golden) column(ctx context.Context, r *datafile.Reader, f *schema.Field
 	return encoding.Assemble(f, func(l *schema.Field) *encoding.Leaf { return leaves[l.ID] }, n)
 }
 
-// equal compares values, not the dictionaries behind them.
+// equal compares values, not the dictionaries behind them. It looks through
+// arrays of its own: one makes its dictionary when first asked, under no lock.
 func equal(a, b arrow.Array) bool {
+	a, b = array.MakeFromData(a.Data()), array.MakeFromData(b.Data())
 	da, ok := a.(*array.Dictionary)
 	if !ok {
 		return array.Equal(a, b) || a.DataType().ID() == arrow.STRUCT && sameText(a, b)
