@@ -374,7 +374,7 @@ class TestErrors:
         [
             ("SELEC 1", pa.ArrowInvalid),
             ("SELECT * FROM absent", pa.ArrowKeyError),
-            ("DELETE FROM pictures", pa.ArrowInvalid),
+            ("DELETE FROM pictures WHERE false", pa.ArrowInvalid),
         ],
     )
     def test_at_planning(self, pictures_server, text, exception):

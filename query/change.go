@@ -59,6 +59,10 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 		err = c.prepareCreate(ctx)
 	case statement.DropTable:
 		err = c.prepareDrop(ctx)
+	case statement.Delete:
+		err = c.prepareDelete(ctx)
+	case statement.Truncate:
+		err = c.prepareTruncate(ctx)
 	case statement.AlterTable:
 		err = c.prepareAlter(ctx)
 	case statement.Call:

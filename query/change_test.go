@@ -155,7 +155,12 @@ func TestRefusedChanges(t *testing.T) {
 		{`CREATE TABLE u (a INT, b NOSUCH)`, `the type of column b`, fault.Invalid},
 		{`CREATE TABLE u (a INT, A INT)`, `two columns A`, fault.Invalid},
 		{`CREATE TABLE u (a LANCE_BLOB) WITH (managd = true)`, `there is no setting "managd"`, fault.Invalid},
-		{`DELETE FROM t`, `DELETE is not carried out`, fault.Unsupported},
+		{`DELETE FROM t WHERE nme = 'a'`, `statement: line 1, column 21: `, fault.Invalid},
+		{`DELETE FROM t USING u WHERE true`, `statement: line 1, column 21: `, fault.NotFound},
+		{`WITH w AS (SELECT 1 AS id) DELETE FROM t USING w WHERE t.id = w.idd`, `statement: line 1, column 63: `, fault.Invalid},
+		{`DELETE FROM t WHERE img = 'x'::BLOB`, `blob_bytes(b)`, fault.Invalid},
+		{`DELETE FROM t RETURNING id`, `RETURNING is refused`, fault.Invalid},
+		{`TRUNCATE gone`, `gone`, fault.NotFound},
 	} {
 		_, err := h.change(c.sql)
 		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
@@ -164,5 +169,48 @@ func TestRefusedChanges(t *testing.T) {
 	}
 	if v := h.version("t"); v != 2 {
 		t.Errorf("refused statements made version %d", v)
+	}
+}
+
+func TestRemovedRows(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, img LANCE_BLOB)`)
+	h.do(`INSERT INTO t SELECT id, ('v' || id)::BLOB FROM range(10) r(id)`)
+	h.do(`INSERT INTO t SELECT id, ('v' || id)::BLOB FROM range(10, 20) r(id)`)
+	for _, c := range []struct {
+		sql       string
+		rows      int64
+		remaining string
+	}{
+		{`DELETE FROM t WHERE id = 77`, 0, `[0,19,20]`},
+		{`DELETE FROM t WHERE id < 3`, 3, `[3,19,17]`},
+		{`DELETE FROM t AS x USING (VALUES (3), (4), (4)) v(k) WHERE x.id = v.k`, 2, `[5,19,15]`},
+		{`DELETE FROM t WHERE blob_size(img) = 3 AND id < 15`, 5, `[5,19,10]`},
+		{`WITH w AS (SELECT 5 AS k) DELETE FROM t USING w WHERE id = k`, 1, `[6,19,9]`},
+		{`DELETE FROM t WHERE id IN (SELECT max(id) FROM t)`, 1, `[6,18,8]`},
+		{`DELETE FROM t WHERE id < 10`, 4, `[15,18,4]`}, // what is left of the first fragment
+		{`TRUNCATE t`, 4, `[null,null,0]`},
+	} {
+		before := h.version("t")
+		if o := h.do(c.sql); o.Rows != c.rows || (o.Version == before) != (c.rows == 0) || o.Version != h.version("t") {
+			t.Errorf("%s: %+v, before it version %d", c.sql, o, before)
+		}
+		h.expect(`SELECT [min(id), max(id), count(*)] AS l FROM t`, `[{"l":`+c.remaining+`}]`)
+	}
+	h.do(`INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, NULL)`)
+	c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `DELETE FROM t WHERE id = ?`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Params(); len(p) != 1 || p[0].Type.ID() != arrow.INT64 {
+		t.Errorf("parameters %v", p)
+	}
+	keys := rows(t, `[{"1":1},{"1":2},{"1":1},{"1":9}]`, arrow.Field{Name: "1", Type: arrow.PrimitiveTypes.Int32, Nullable: true})
+	if o, err := c.Run(t.Context(), []arrow.RecordBatch{keys}); err != nil || o.Rows != 2 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	h.expect(`SELECT id FROM t ORDER BY id`, `[{"id":3},{"id":4}]`)
+	if o := h.do(`DELETE FROM t`); o.Rows != 2 {
+		t.Errorf("%+v", o)
 	}
 }

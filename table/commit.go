@@ -74,8 +74,9 @@ type CommitOptions struct {
 	Source *Snapshot
 	// Rebase builds the change anew on a newer version to which it cannot be
 	// applied as it is: it answers the transaction to publish in its place,
-	// with ReadVersion set to the newest, or fault.Conflict. Without it such a
-	// change is a conflict.
+	// with the same UUID and ReadVersion set to the newest, or fault.Conflict.
+	// A verdict that is Rebase has in Rows the fragments of which any version
+	// since removed rows too. Without it such a change is a conflict.
 	Rebase func(ctx context.Context, newest *Snapshot, verdict manifest.Verdict) (*manifest.Transaction, error)
 }
 
@@ -179,6 +180,7 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 	if c.tx.ReadVersion > newest.Version() {
 		return fault.New(fault.Invalid, "table: a change of version %d of %s, whose newest version is %d", c.tx.ReadVersion, c.table.name, newest.Version())
 	}
+	var shared []uint64 // fragments of which others removed rows too
 	for version := c.judged + 1; version <= newest.Version(); version++ {
 		theirs, err := c.transaction(ctx, version)
 		if err != nil {
@@ -191,21 +193,33 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 			return fault.New(fault.Conflict, "table: the commit to %s was to follow version %d, but version %d is there", c.table.name, c.tx.ReadVersion, version)
 		}
 		v := c.trial.Hear(theirs)
-		if v.Decision == manifest.Rebase && len(v.Rows) == 0 {
-			continue
-		}
-		if v.Decision == manifest.Incompatible || c.options.Rebase == nil {
+		switch {
+		case v.Decision == manifest.Rebase:
+			shared = append(shared, v.Rows...)
+		case v.Decision == manifest.Incompatible || c.options.Rebase == nil:
 			return fault.New(fault.Conflict, "table: the commit to %s lost to version %d of it: %s", c.table.name, version, v.Reason)
+		default:
+			return c.rebase(ctx, newest, v)
 		}
-		tx, err := c.options.Rebase(ctx, newest, v)
-		if err != nil {
-			return err
+	}
+	if len(shared) > 0 {
+		if c.options.Rebase == nil {
+			return fault.New(fault.Conflict, "table: the commit to %s lost to another one that removed rows of fragment %d too", c.table.name, shared[0])
 		}
-		c.forget(ctx)
-		c.tx, c.trial, c.judged = tx, manifest.NewTrial(tx), newest.Version()
-		return nil
+		return c.rebase(ctx, newest, manifest.Verdict{Decision: manifest.Rebase, Rows: shared})
 	}
 	c.judged = max(c.judged, newest.Version())
+	return nil
+}
+
+// rebase puts a change in the place of ours that was built on the newest version.
+func (c *committer) rebase(ctx context.Context, newest *Snapshot, v manifest.Verdict) error {
+	tx, err := c.options.Rebase(ctx, newest, v)
+	if err != nil {
+		return err
+	}
+	c.forget(ctx)
+	c.tx, c.trial, c.judged = tx, manifest.NewTrial(tx), newest.Version()
 	return nil
 }
 

@@ -214,17 +214,19 @@ func TestArrowScenarios(t *testing.T) {
 	t.Run("session_options", func(t *testing.T) { checkSessionOptions(t, p) })
 	t.Run("flight_sql", func(t *testing.T) {
 		// Metadata and statements are TestFlightSQLClient's; here the update path.
-		_, err := c.ExecuteUpdate(ctx, `DELETE FROM "table"`)
-		wantCode(t, "update", err, codes.Unimplemented, "DELETE")
-		st, err := c.Prepare(ctx, `DELETE FROM "table" WHERE id = 1`)
+		if n, err := c.ExecuteUpdate(ctx, `DELETE FROM "table" WHERE false`); n != 0 || err != nil {
+			t.Errorf("update of %d rows: %v", n, err)
+		}
+		st, err := c.Prepare(ctx, `DELETE FROM "table" WHERE id < 0`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if update, said := st.IsUpdate(); !update || !said {
 			t.Errorf("is an update: %v, said: %v", update, said)
 		}
-		_, err = st.ExecuteUpdate(ctx)
-		wantCode(t, "prepared update", err, codes.Unimplemented, "DELETE")
+		if n, err := st.ExecuteUpdate(ctx); n != 0 || err != nil {
+			t.Errorf("prepared update of %d rows: %v", n, err)
+		}
 		if err := st.Close(ctx); err != nil {
 			t.Error(err)
 		}

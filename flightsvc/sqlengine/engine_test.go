@@ -426,7 +426,6 @@ func TestWritingKinds(t *testing.T) {
 	}
 	for sql, kind := range map[string]string{
 		`UPDATE "table" SET id = $x WHERE id = 1`: "UPDATE",
-		`DELETE FROM "table"`:                     "DELETE",
 		`ALTER TABLE "table" DROP COLUMN img`:     "ALTER TABLE DROP COLUMN",
 		`CALL compact('table')`:                   "CALL compact",
 	} {

@@ -25,6 +25,33 @@ func Deleted(physicalRows uint64, offsets iter.Seq[uint64]) (*Deletions, error) 
 	return b.finish(physicalRows), nil
 }
 
+// Marks collects rows of one fragment, in any order, in a bit for each of the
+// pages that have one. The zero value is empty.
+type Marks struct{ b builder }
+
+// Add marks an offset, which must lie below 2^32, and says whether it was not
+// marked yet.
+func (m *Marks) Add(offset uint64) bool {
+	low := offset & (chunkSize - 1)
+	word, bit := &m.b.at(uint16(offset >> 16))[low/64], uint64(1)<<(low%64)
+	fresh := *word&bit == 0
+	*word |= bit
+	return fresh
+}
+
+// Deleted is the deletion vector of a fragment of so many physical rows with the
+// marked ones. One outside the fragment is fault.Invalid.
+func (m *Marks) Deleted(physicalRows uint64) (*Deletions, error) {
+	d := m.b.finish(maxRows)
+	for last := range d.Offsets() {
+		if last >= physicalRows {
+			return nil, fault.New(fault.Invalid, "rowset: row %d cannot be deleted in a fragment of %d rows", last, physicalRows)
+		}
+	}
+	d.rows = physicalRows
+	return d, nil
+}
+
 // Union has the rows that d or other has; both are of the same fragment.
 func (d *Deletions) Union(other *Deletions) (*Deletions, error) {
 	if d.rows != other.rows {

@@ -1,0 +1,134 @@
+"""Rows that change and go: DELETE, UPDATE and TRUNCATE over tables of pylance, which goes on with what is left."""
+
+import random
+
+import adbc_driver_flightsql.dbapi as dbapi
+import lance
+import pyarrow as pa
+import pytest
+from referee.server import Server
+
+
+@pytest.fixture
+def house(binary, tmp_path):
+    """A server over a root of its own, and a connection to it."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with Server(binary, root) as server, dbapi.connect(server.uri, autocommit=True) as connection:
+        yield House(root, connection)
+        server.check_alive()
+        server.check_panics()
+
+
+class House:
+    def __init__(self, root, connection):
+        self.root, self.connection = root, connection
+
+    def run(self, sql, parameters=None):
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return cursor.rowcount
+
+    def many(self, sql, rows):
+        with self.connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
+            return cursor.rowcount
+
+    def rows(self, sql):
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+    def path(self, name):
+        return self.root / f"{name}.lance"
+
+    def lance(self, name):
+        return lance.dataset(self.path(name))
+
+
+BLOB = lance.blob_field("img")
+
+
+def picture(n):
+    return None if n % 7 == 3 else bytes([n % 251]) * (n % 50) * (1 if n % 3 else 3000)
+
+
+def pictures(numbers):
+    return pa.table(
+        [
+            pa.array(numbers, pa.int64()),
+            pa.array([f"n{n}" for n in numbers]),
+            lance.blob_array([picture(n) for n in numbers]),
+        ],
+        schema=pa.schema([("id", pa.int64()), ("name", pa.string()), BLOB]),
+    )
+
+
+def contents(ds):
+    table = ds.scanner(columns=["id", "name", "img"], blob_handling="all_binary").to_table()
+    return sorted(zip(*(c.to_pylist() for c in table.columns), strict=True))
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_deleted_rows(house, stable):
+    """Both forms of deletion files, rows that pylance deleted before and deletes afterwards, whole fragments, an index
+    of pylance's, compaction by it."""
+    ds = lance.write_dataset(
+        pictures(range(20000)),
+        house.path("t"),
+        max_rows_per_file=8000,
+        enable_stable_row_ids=stable,
+        data_storage_version="2.2",
+    )
+    ds.create_scalar_index("id", "BTREE")
+    ds.delete("id % 10 = 1")
+    left = {n for n in range(20000) if n % 10 != 1}
+
+    def delete(condition, gone):
+        assert house.run(f"DELETE FROM t WHERE {condition}") == len({n for n in left if gone(n)})
+        left.difference_update({n for n in left if gone(n)})
+        ds = house.lance("t")
+        ds.validate()
+        assert ds.count_rows() == len(left)
+        assert set(ds.to_table(columns=["id"]).column(0).to_pylist()) == left
+        probes = random.Random(1).sample(range(20000), 30)
+        found = ds.to_table(columns=["id"], filter=f"id in ({', '.join(map(str, probes))})").column(0).to_pylist()
+        assert sorted(found) == sorted(left.intersection(probes)), "through the index"
+        assert house.rows("SELECT count(*), sum(id) FROM t") == [(len(left), sum(left))]
+
+    delete("id = 17 OR id BETWEEN 4000 AND 4100", lambda n: n == 17 or 4000 <= n <= 4100)
+    delete("id % 2 = 0", lambda n: n % 2 == 0)  # more than fit into an array
+    delete("id >= 16000", lambda n: n >= 16000)  # a whole fragment
+    delete("blob_size(img) IS NULL", lambda n: picture(n) is None)
+    operation = house.lance("t").get_transactions()[0].operation
+    assert type(operation).__name__ == "Delete"
+    assert operation.predicate == "blob_size(img) IS NULL"
+    ds = house.lance("t")
+    ds.delete("id < 3000")
+    left = {n for n in left if n >= 3000}
+    lance.write_dataset(pictures(range(30000, 30010)), ds, mode="append")
+    left |= set(range(30000, 30010))
+    delete("id = 30003", lambda n: n == 30003)
+    ds = house.lance("t")
+    ds.optimize.compact_files()
+    assert contents(ds) == sorted((n, f"n{n}", picture(n)) for n in left)
+    delete("id < 5000", lambda n: n < 5000)
+    assert house.run("TRUNCATE t") == len(left)
+    assert house.lance("t").count_rows() == 0
+    lance.write_dataset(pictures(range(5)), house.lance("t"), mode="append")
+    assert house.rows("SELECT count(*) FROM t") == [(5,)]
+
+
+def test_deletes_beside_pylance(house):
+    """A handle of pylance's that is older than a delete of ours commits after it where rows differ, and loses where
+    they do not; so do we."""
+    lance.write_dataset(pictures(range(100)), house.path("t"), data_storage_version="2.2")
+    old = house.lance("t")
+    assert house.run("DELETE FROM t WHERE id < 10") == 10
+    old.delete("id >= 90")
+    assert house.rows("SELECT count(*) FROM t") == [(80,)]
+    lance.write_dataset(pictures(range(200, 210)), old, mode="append")
+    assert house.many("DELETE FROM t WHERE id = ?", [(n,) for n in (50, 51, 50, 200, 999)]) == 3
+    ds = house.lance("t")
+    ds.validate()
+    assert set(ds.to_table(columns=["id"]).column(0).to_pylist()) == {*range(10, 50), *range(52, 90), *range(201, 210)}

@@ -1,0 +1,67 @@
+package query
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/flightblob/flightblob/query/statement"
+)
+
+// derived is the text of a query that is made of parts of a statement. It knows
+// where they come from, so that errors show the place in what was sent.
+type derived struct {
+	of    *statement.Statement
+	edits []statement.Edit // parameters as the engine counts them
+	text  strings.Builder
+	parts []derivedPart // the parts that were kept, ascending
+	err   error
+}
+
+type derivedPart struct {
+	at   int // in the new text
+	size int
+	from statement.Span
+}
+
+// derive begins a query with the WITH clause of the statement, if it has one.
+func (c *Change) derive() *derived {
+	d := &derived{of: c.text, edits: c.text.Numbered()}
+	if !c.text.With.Empty() {
+		d.keep(c.text.With)
+		d.add(" ")
+	}
+	return d
+}
+
+// add appends text that the statement does not have.
+func (d *derived) add(text string) { d.text.WriteString(text) }
+
+// keep appends a part of the statement.
+func (d *derived) keep(s statement.Span) {
+	text, err := statement.RewriteSpan(d.of.Text, s, d.edits...)
+	if err != nil {
+		d.err = errors.Join(d.err, err)
+		return
+	}
+	d.parts = append(d.parts, derivedPart{d.text.Len(), len(text), s})
+	d.text.WriteString(text)
+}
+
+// String is the query.
+func (d *derived) String() string { return d.text.String() }
+
+// place moves the place of an error from the query to the statement: what was
+// added stands for the table that is written.
+func (d *derived) place(err error) error {
+	var at *statement.Error
+	if !errors.As(err, &at) {
+		return err
+	}
+	offset := d.of.Target.Span().Start
+	for _, p := range d.parts {
+		if at.Offset >= p.at && at.Offset < p.at+max(p.size, 1) {
+			offset = statement.Origin(d.of.Text, p.from, at.Offset-p.at, d.edits...)
+		}
+	}
+	return statement.Place(d.of.Text, offset, at.Err)
+}

@@ -1,0 +1,206 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/query/engine"
+	"github.com/flightblob/flightblob/query/statement"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
+)
+
+// A statement that changes rows becomes a query that finds them:
+//
+//	DELETE FROM t USING s WHERE t.a = s.a
+//	SELECT "t"."_rowaddr" FROM lance_scan('t', row_ids := true) AS "t", s WHERE t.a = s.a
+
+// prepareDelete checks DELETE.
+func (c *Change) prepareDelete(ctx context.Context) error {
+	d := c.text.Delete
+	if !d.Returning.Empty() {
+		return c.text.ErrorAt(d.Returning, "RETURNING is refused: rows that are deleted are not sent back; select them before")
+	}
+	name, _, err := c.existing(ctx)
+	if err != nil {
+		return err
+	}
+	alias := c.rowsAlias(d.Alias)
+	rows := c.found(name, alias, []string{alias + "." + table.RowAddr}, d.Using, d.Where)
+	if err := c.checkQuery(ctx, rows); err != nil {
+		return err
+	}
+	if d.Using.Empty() && d.Where.Empty() {
+		c.do = runTruncate(name)
+		return nil
+	}
+	predicate := d.Where.Of(c.text.Text)
+	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
+		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
+			err := c.eachRow(params, func(params arrow.RecordBatch, row int) error {
+				return c.removeFound(ctx, m, name, rows.String(), params, row)
+			})
+			return table.MutationOptions{Predicate: predicate}, err
+		})
+	}
+	return nil
+}
+
+// prepareTruncate checks TRUNCATE.
+func (c *Change) prepareTruncate(ctx context.Context) error {
+	name, _, err := c.existing(ctx)
+	if err != nil {
+		return err
+	}
+	c.do = runTruncate(name)
+	return nil
+}
+
+// runTruncate removes all rows without reading any.
+func runTruncate(name catalog.Name) func(context.Context, *Change, []arrow.RecordBatch) (Outcome, error) {
+	return func(ctx context.Context, c *Change, _ []arrow.RecordBatch) (Outcome, error) {
+		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
+			m.RemoveAll()
+			return table.MutationOptions{Predicate: "true"}, nil
+		})
+	}
+}
+
+// mutate runs one mutation of the newest version of a table. It counts the rows
+// that were removed.
+func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*table.Mutation) (table.MutationOptions, error)) (Outcome, error) {
+	t, err := c.engine.cat.Table(ctx, name)
+	if err != nil {
+		return Outcome{}, err
+	}
+	m, err := t.Mutate(ctx, "")
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer m.Abort()
+	o, err := change(m)
+	if err != nil {
+		return Outcome{}, err
+	}
+	snapshot, err := m.Commit(ctx, o)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Rows: int64(m.Removed()), Version: snapshot.Version()}, nil
+}
+
+// eachRow runs f for each row of parameters, once without parameters.
+func (c *Change) eachRow(params []arrow.RecordBatch, f func(params arrow.RecordBatch, row int) error) error {
+	if params == nil {
+		return f(nil, 0)
+	}
+	all := int64(0)
+	for _, batch := range params {
+		for row := range int(batch.NumRows()) {
+			if err := f(batch, row); err != nil {
+				return fmt.Errorf("row %d of the parameters: %w", all, err)
+			}
+			all++
+		}
+	}
+	return nil
+}
+
+// rowsAlias is by what the statement qualifies columns of its target.
+func (c *Change) rowsAlias(alias statement.Part) string {
+	if alias.Text == "" {
+		return engine.Quote(c.text.Target.Last())
+	}
+	return engine.Quote(alias.Text)
+}
+
+// found writes the query for the rows that a statement changes; from is the list
+// of tables beside the target, as the statement has it.
+func (c *Change) found(name catalog.Name, alias string, columns []string, from, where statement.Span) *derived {
+	d := c.derive()
+	d.add("SELECT " + strings.Join(columns, ", ") + " FROM lance_scan(" + literal(quoted(name)) + ", row_ids := true) AS " + alias)
+	if !from.Empty() {
+		d.add(", ")
+		d.keep(from)
+	}
+	if !where.Empty() {
+		d.add(" WHERE ")
+		d.keep(where)
+	}
+	return d
+}
+
+// checkQuery prepares a query made of the statement: that says what is wrong
+// with its names and types, and which types the parameters have.
+func (c *Change) checkQuery(ctx context.Context, d *derived) error {
+	if d.err != nil {
+		return d.err
+	}
+	st, err := c.engine.Prepare(ctx, c.session, d.String())
+	if err != nil {
+		return d.place(err)
+	}
+	defer st.Close()
+	c.learn(st)
+	return nil
+}
+
+// learn takes over the types of parameters that a query knows, by their numbers.
+func (c *Change) learn(st *Statement) {
+	if len(c.params) == 0 {
+		c.params = openParams(c.text)
+	}
+	for i, p := range st.Params() {
+		if i < len(c.params) {
+			p.Name = c.params[i].Name
+			c.params[i] = p
+		}
+	}
+}
+
+// rowsOf runs a query over the base of a mutation with one row of parameters.
+func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, text string, params arrow.RecordBatch, row int) (array.RecordReader, func(), error) {
+	session := c.session
+	session.Pins = []Pin{{Name: name, Ref: base.Ref()}}
+	st, err := c.engine.Prepare(ctx, session, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if params != nil {
+		if err := st.bindAll(ctx, params, row); err != nil {
+			st.Close()
+			return nil, nil, err
+		}
+	}
+	rows, err := st.Query(ctx, QueryOptions{View: schema.Logical, AsPrepared: true})
+	if err != nil {
+		st.Close()
+		return nil, nil, err
+	}
+	return rows, func() { rows.Release(); st.Close() }, nil
+}
+
+// removeFound removes the rows whose addresses a query answers.
+func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalog.Name, text string, params arrow.RecordBatch, row int) error {
+	rows, end, err := c.rowsOf(ctx, m.Base(), name, text, params, row)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for rows.Next() {
+		addresses, ok := rows.RecordBatch().Column(0).(*array.Uint64)
+		if !ok || addresses.NullN() > 0 {
+			return fault.New(fault.Internal, "query: row addresses come as %s", rows.RecordBatch().Column(0).DataType())
+		}
+		if _, err := m.Remove(addresses.Uint64Values()); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

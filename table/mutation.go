@@ -1,0 +1,313 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/uuid"
+
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table/manifest"
+	"github.com/flightblob/flightblob/table/rowset"
+)
+
+// Mutation removes rows of one version and may write others, those that come in
+// the place of removed ones and new ones: DELETE, UPDATE and MERGE. All of it
+// becomes one version. Use Remove, RemoveAll and the appenders in any order,
+// then exactly one of Commit and Abort. One goroutine at a time.
+//
+// Memory is a bit for each row of the pages of 65536 rows that lose one, and
+// with stable row ids 8 bytes for each row that is replaced.
+//
+// Beside other commits rows count one by one: two mutations of the same fragment
+// both come through when no row is common to them. Otherwise the later one is
+// fault.Conflict and nothing of it is seen (table-format sheet section 4.4).
+type Mutation struct {
+	base      *Snapshot
+	fragments map[uint64]int // places in the manifest by fragment id
+	marks     map[int]*rowset.Marks
+	all       bool
+	removed   uint64
+
+	moved    *Appender
+	ids      []uint64 // of the moved rows, in order; with stable row ids only
+	inserted *Appender
+
+	stored    []objstore.Location // deletion files of the current attempt
+	finished  bool
+	uncertain bool
+}
+
+// Mutate begins a mutation of the newest version of a branch ("" = main).
+func (t *Table) Mutate(ctx context.Context, branch string) (*Mutation, error) {
+	base, err := t.At(ctx, Ref{Branch: branch})
+	if err != nil {
+		return nil, err
+	}
+	return base.Mutate()
+}
+
+// Mutate begins a mutation of this version. What was committed after it is
+// judged when the mutation is.
+func (s *Snapshot) Mutate() (*Mutation, error) {
+	if err := s.Manifest().CheckWritable(); err != nil {
+		return nil, fmt.Errorf("table: %s: %w", s.table.name, err)
+	}
+	m := &Mutation{base: s, fragments: map[uint64]int{}, marks: map[int]*rowset.Marks{}}
+	for i := range s.Manifest().Fragments {
+		m.fragments[s.Manifest().Fragments[i].ID] = i
+	}
+	return m, nil
+}
+
+// Base is the version that the rows are removed from.
+func (m *Mutation) Base() *Snapshot { return m.base }
+
+// Remove removes the rows at these addresses (RowAddr of a scan of Base) and
+// answers how many of them were not removed by an earlier call.
+func (m *Mutation) Remove(addresses []uint64) (uint64, error) {
+	fresh := uint64(0)
+	for _, a := range addresses {
+		i, ok := m.fragments[a>>32]
+		offset := a & (1<<32 - 1)
+		if !ok || offset >= m.base.Manifest().Fragments[i].PhysicalRows {
+			return fresh, fault.New(fault.Internal, "table: version %d of %s has no row at address %d", m.base.Version(), m.base.table.name, a)
+		}
+		marks := m.marks[i]
+		if marks == nil {
+			marks = &rowset.Marks{}
+			m.marks[i] = marks
+		}
+		if marks.Add(offset) {
+			fresh++
+		}
+	}
+	m.removed += fresh
+	return fresh, nil
+}
+
+// RemoveAll removes every row, and reads nothing.
+func (m *Mutation) RemoveAll() {
+	m.all, m.removed = true, m.base.Rows()
+}
+
+// Removed is how many rows are removed so far.
+func (m *Mutation) Removed() uint64 { return m.removed }
+
+// Replace writes rows that come in the place of removed ones, whose row ids
+// (RowID of a scan of Base) they keep where ids are stable. All batches have one
+// schema, see Append; the options of the first call count.
+func (m *Mutation) Replace(ctx context.Context, batch arrow.RecordBatch, ids []uint64, o WriteOptions) error {
+	if len(ids) != int(batch.NumRows()) {
+		return fault.New(fault.Internal, "table: %d row ids for %d rows", len(ids), batch.NumRows())
+	}
+	if err := m.write(ctx, &m.moved, batch, o); err != nil {
+		return err
+	}
+	if m.base.Manifest().StableRowIDs() {
+		m.ids = append(m.ids, ids...)
+	}
+	return nil
+}
+
+// Insert writes new rows. All batches have one schema, see Append; the options
+// of the first call count.
+func (m *Mutation) Insert(ctx context.Context, batch arrow.RecordBatch, o WriteOptions) error {
+	return m.write(ctx, &m.inserted, batch, o)
+}
+
+func (m *Mutation) write(ctx context.Context, a **Appender, batch arrow.RecordBatch, o WriteOptions) error {
+	if *a == nil {
+		var err error
+		if *a, err = m.base.append(ctx, batch.Schema(), o); err != nil {
+			return err
+		}
+	}
+	return (*a).Write(ctx, batch)
+}
+
+// MutationOptions is what readers of the history are told.
+type MutationOptions struct {
+	Predicate string           // of the rows that were removed, for a mutation that writes none
+	Changed   []schema.FieldID // fields of the replaced rows that have new values
+}
+
+// Commit makes everything durable and publishes it as one version, which it
+// answers: Base when nothing was removed or written. A failed Commit leaves the
+// table as it was and removes what was stored; see Table.Commit for the one
+// exception.
+func (m *Mutation) Commit(ctx context.Context, o MutationOptions) (*Snapshot, error) {
+	if m.finished {
+		return nil, fault.New(fault.Internal, "table: the change of %s was committed or aborted already", m.base.table.name)
+	}
+	defer m.Abort()
+	added, err := m.newFragments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.removed == 0 && len(added) == 0 {
+		return m.base, nil
+	}
+	tx := &manifest.Transaction{ReadVersion: m.base.Version(), UUID: uuid.NewString()}
+	if tx.Op, err = m.operation(ctx, m.base, added, o); err != nil {
+		return nil, err
+	}
+	snapshot, err := m.base.table.Commit(ctx, m.base.branch, tx, CommitOptions{
+		Rebase: func(ctx context.Context, newest *Snapshot, v manifest.Verdict) (*manifest.Transaction, error) {
+			if v.Decision != manifest.Rebase {
+				return nil, fault.New(fault.Conflict, "table: the change of %s was computed on version %d and %s; run it again", m.base.table.name, m.base.Version(), v.Reason)
+			}
+			m.forget(ctx)
+			again := *tx
+			again.ReadVersion = newest.Version()
+			var err error
+			again.Op, err = m.operation(ctx, newest, added, o)
+			return &again, err
+		},
+	})
+	if err != nil {
+		m.uncertain = errors.Is(err, objstore.ErrUncertain) || snapshot != nil
+		return nil, err
+	}
+	m.finished = true
+	return snapshot, nil
+}
+
+// newFragments ends the files of written rows.
+func (m *Mutation) newFragments(ctx context.Context) ([]manifest.Fragment, error) {
+	var out []manifest.Fragment
+	if m.moved != nil {
+		if err := m.moved.endFragment(ctx); err != nil {
+			return nil, err
+		}
+		ids := m.ids
+		for _, w := range m.moved.done {
+			f := w.fragment
+			if m.base.Manifest().StableRowIDs() {
+				f.RowIDs = rowset.IDsOf(ids[:f.PhysicalRows]).Encode()
+				ids = ids[f.PhysicalRows:]
+			}
+			out = append(out, f)
+		}
+	}
+	if m.inserted != nil {
+		if err := m.inserted.endFragment(ctx); err != nil {
+			return nil, err
+		}
+		for _, w := range m.inserted.done {
+			out = append(out, w.fragment)
+		}
+	}
+	return out, nil
+}
+
+// operation stores the deletion files for a version, the base or a newer one,
+// and answers what is done to it.
+func (m *Mutation) operation(ctx context.Context, on *Snapshot, added []manifest.Fragment, o MutationOptions) (manifest.Operation, error) {
+	var updated []manifest.Fragment
+	var gone []uint64
+	if m.all {
+		for i := range m.base.Manifest().Fragments {
+			gone = append(gone, m.base.Manifest().Fragments[i].ID)
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(m.marks)) {
+		if m.all {
+			break
+		}
+		f, whole, err := m.without(ctx, on, i)
+		switch {
+		case err != nil:
+			return nil, err
+		case whole:
+			gone = append(gone, f.ID)
+		default:
+			updated = append(updated, f)
+		}
+	}
+	if len(added) == 0 {
+		return &manifest.Delete{Updated: updated, Deleted: gone, Predicate: o.Predicate}, nil
+	}
+	return &manifest.Update{Removed: gone, Updated: updated, New: added, FieldsMoved: o.Changed}, nil
+}
+
+// without gives a fragment as it is in a version after ours have been removed
+// from it, and whether no row is left.
+func (m *Mutation) without(ctx context.Context, on *Snapshot, place int) (manifest.Fragment, bool, error) {
+	id := m.base.Manifest().Fragments[place].ID
+	at := slices.IndexFunc(on.Manifest().Fragments, func(f manifest.Fragment) bool { return f.ID == id })
+	if at < 0 {
+		return manifest.Fragment{}, false, m.lost(on, "removed fragment %d", id)
+	}
+	f := on.Manifest().Fragments[at]
+	ours, err := m.marks[place].Deleted(f.PhysicalRows)
+	if err != nil {
+		return f, false, err
+	}
+	have, err := on.deletions(ctx, &f)
+	if err != nil {
+		return f, false, err
+	}
+	if offset, ok := ours.Common(have); ok {
+		return f, false, m.lost(on, "removed or changed row %d of fragment %d too", offset, id)
+	}
+	union, err := have.Union(ours)
+	if err != nil || union.Live() == 0 {
+		return f, true, err
+	}
+	data, bitmap, err := union.Encode()
+	if err != nil {
+		return f, false, err
+	}
+	f.Deletion = &manifest.DeletionFile{Bitmap: bitmap, ReadVersion: on.Version(), ID: rand.Uint64(), Rows: union.Count()} //nolint:gosec // a name, not a secret
+	to, err := on.deletionPlace(ctx, &f)
+	if err != nil {
+		return f, false, err
+	}
+	m.stored = append(m.stored, to)
+	if err := to.PutIfAbsent(ctx, data); err != nil {
+		return f, false, fmt.Errorf("table: change of %s: store the deletions of fragment %d: %w", m.base.table.name, id, err)
+	}
+	return f, false, nil
+}
+
+func (m *Mutation) lost(on *Snapshot, format string, args ...any) error {
+	return fault.New(fault.Conflict, "table: the change of %s was computed on version %d, and a commit up to version %d %s; run it again",
+		m.base.table.name, m.base.Version(), on.Version(), fmt.Sprintf(format, args...))
+}
+
+// forget removes the deletion files of an attempt that is over.
+func (m *Mutation) forget(ctx context.Context) {
+	for _, loc := range m.stored {
+		_ = loc.Delete(ctx)
+	}
+	m.stored = nil
+}
+
+// Abort ends the mutation and removes what it stored, as far as that can be
+// told. After a Commit it does nothing.
+func (m *Mutation) Abort() {
+	if m.finished {
+		return
+	}
+	m.finished = true
+	for _, a := range []*Appender{m.moved, m.inserted} {
+		if a != nil {
+			a.uncertain = m.uncertain
+			a.Abort()
+		}
+	}
+	if m.uncertain {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
+	defer cancel()
+	m.forget(ctx)
+}
