@@ -179,7 +179,7 @@ func TestArrowScenarios(t *testing.T) {
 	})
 	t.Run("poll_flight_info growing", func(t *testing.T) {
 		// Rows that take their time, so that batches come one by one.
-		poll, err := c.ExecutePoll(ctx, "SELECT range AS n, md5(repeat(range::VARCHAR, 2000)) AS m FROM range(12000)", nil)
+		poll, err := c.ExecutePoll(ctx, "SELECT range AS n, md5(repeat(range::VARCHAR, 2000)) AS m FROM range(60000)", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestArrowScenarios(t *testing.T) {
 			}
 		}
 		rows, bytes = append(rows, poll.Info.TotalRecords), append(bytes, poll.Info.TotalBytes)
-		if last := len(rows) - 1; last < 2 || !slices.IsSorted(rows) || !slices.IsSorted(bytes) || rows[last] != 12000 || rows[1] == rows[last] {
+		if last := len(rows) - 1; last < 2 || !slices.IsSorted(rows) || !slices.IsSorted(bytes) || rows[last] != 60000 || rows[1] == rows[last] {
 			t.Errorf("rows %v, bytes %v", rows, bytes)
 		}
 	})
