@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -114,7 +115,7 @@ func (r *run) change(do func()) {
 
 // push queues a batch and waits until the next may come.
 func (r *run) push(ctx context.Context, b arrow.RecordBatch) bool {
-	n := encodedBatch(b, 0, b.NumRows())
+	n := encodedBatch(b, 0, b.NumRows(), wire.Uncompressed)
 	r.change(func() {
 		if r.stopped {
 			b.Release()
@@ -152,7 +153,7 @@ func (r *run) pop(ctx context.Context) (arrow.RecordBatch, error) {
 		if len(r.queue) > 0 {
 			b := r.queue[0]
 			r.queue = r.queue[1:]
-			r.queued -= encodedBatch(b, 0, b.NumRows())
+			r.queued -= encodedBatch(b, 0, b.NumRows(), wire.Uncompressed)
 			r.mu.Unlock()
 			r.change(func() {})
 			return b, nil

@@ -66,9 +66,9 @@ func (s *sender) batch(b arrow.RecordBatch) error {
 		b = converted
 	}
 	for from := int64(0); from < b.NumRows(); {
-		n := fit(b, from, s.set.message)
+		n := fit(b, from, s.set.message, s.set.compression)
 		if n == 1 {
-			if size := encodedBatch(b, from, from+1); size > s.set.limit {
+			if size := encodedBatch(b, from, from+1, s.set.compression); size > s.set.limit {
 				field, _ := largest(b, from)
 				return &materialize.TooLargeError{Field: field, Row: int64(s.rows + s.ticket.Offset), Size: size, Limit: s.set.limit}
 			}

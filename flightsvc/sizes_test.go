@@ -149,7 +149,7 @@ func TestEncodedLength(t *testing.T) {
 				t.Fatal(err)
 			}
 			real := int64(sent.lengths[1])
-			if got := encodedBatch(b.rec, b.from, b.to); got < real || got > real+real/20+3000 {
+			if got := encodedBatch(b.rec, b.from, b.to, wire.Uncompressed); got < real || got > real+real/20+3000 {
 				t.Errorf("rows %v %s: computed %d, real %d", cut, name, got, real)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/spelling"
 )
@@ -275,7 +276,7 @@ func onlyChild(u array.Union) (arrow.Array, error) {
 
 // add counts a batch and checks it.
 func (b *bound) add(batch arrow.RecordBatch) error {
-	n := encodedBatch(batch, 0, batch.NumRows())
+	n := encodedBatch(batch, 0, batch.NumRows(), wire.Uncompressed)
 	b.size += n
 	all := b.gauge.Add(n)
 	switch {
