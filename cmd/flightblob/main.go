@@ -43,7 +43,9 @@ type environment func(name string) (value string, ok bool)
 // run runs one command line and gives its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env environment) int {
 	// The first signal ends the command in order, the second at once.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	patient, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	ctx, stop = signal.NotifyContext(context.WithValue(patient, patientKey{}, patient), os.Interrupt)
 	defer stop()
 
 	root := command(stdout, stderr, env)
@@ -59,6 +61,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env envir
 		return exitUsage
 	}
 	return exitFailed
+}
+
+type patientKey struct{}
+
+// withoutInterrupt is the context of a command that handles interrupts itself:
+// only what ends the program ends it.
+func withoutInterrupt(ctx context.Context) context.Context {
+	if patient, ok := ctx.Value(patientKey{}).(context.Context); ok {
+		return patient
+	}
+	return ctx
 }
 
 // command builds the tree of commands.

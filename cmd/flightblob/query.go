@@ -29,6 +29,7 @@ type querying struct {
 	connect string
 	format  string
 	blobs   string
+	history string
 	memory  byteSize
 	sql     sqlSettings // endpointRows aside
 }
@@ -40,7 +41,12 @@ func queryCommand() *cobra.Command {
 		Short: "Runs SQL over the tables of a root or of a running server",
 		Long: `Runs one statement, or several with semicolons between them, and prints what
 comes out as it comes. Without SQL it reads statements from stdin, each up to its
-semicolon; on a terminal that is a small shell, \q leaves it.
+semicolon, and ends at the first that fails.
+
+On a terminal that is a shell: lines can be edited, Up and Ctrl-R find earlier
+statements, Ctrl-C stops the one that runs or drops the one that is typed,
+Ctrl-D leaves, .help says more. Statements are kept in --history, except those
+that begin with a blank.
 
 A table on the screen shows blobs as kind and size and reads no payload. The
 other formats carry the bytes, or what --blobs says: json is one object a line
@@ -65,6 +71,8 @@ stream.`,
 	f.StringVar(&q.connect, "connect", "", "`URI` of a running server, grpc://HOST:PORT, in the place of --root")
 	f.StringVar(&q.format, "format", "table", "`FORMAT` to print: table, json, csv or arrow")
 	f.StringVar(&q.blobs, "blobs", "", "`FACE` of blob columns: bytes, descriptor or logical (default bytes, and descriptor for a table)")
+	f.StringVar(&q.history, "history", historyPath(os.Getenv), "`FILE` that the shell keeps statements in; empty keeps none")
+	f.Lookup("history").DefValue = "$XDG_STATE_HOME/flightblob/history"
 	q.memory = materialize.DefaultBudget
 	f.Var(&q.memory, "memory", "bytes of payload that are held at a time")
 	q.sql.memory = query.DefaultMemory
@@ -78,6 +86,27 @@ stream.`,
 }
 
 func (q *querying) run(cmd *cobra.Command, args []string) error {
+	r := runner{out: cmd.OutOrStdout(), errs: screenOf(cmd.ErrOrStderr())}
+	if err := q.choose(&r); err != nil {
+		return err
+	}
+	src, err := q.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	r.source = src
+	if r.errs.terminal {
+		r.notes = cmd.ErrOrStderr()
+	}
+	if len(args) == 1 {
+		return r.text(cmd.Context(), args[0])
+	}
+	return q.shell(cmd, &r)
+}
+
+// choose makes a runner print in the format that is asked for.
+func (q *querying) choose(r *runner) error {
 	print, err := printerOf(q.format)
 	if err != nil {
 		return err
@@ -86,23 +115,11 @@ func (q *querying) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	out, screen := cmd.OutOrStdout(), screenOf(cmd.OutOrStdout())
-	if q.format == "arrow" && screen.terminal {
+	if q.format == "arrow" && screenOf(r.out).terminal {
 		return usagef("--format arrow is not for a terminal; send it to a file or another program")
 	}
-	src, err := q.open(cmd)
-	if err != nil {
-		return err
-	}
-	defer src.close()
-	r := runner{source: src, face: face, print: print, out: out, screen: screen}
-	if screenOf(cmd.ErrOrStderr()).terminal {
-		r.notes = cmd.ErrOrStderr()
-	}
-	if len(args) == 1 {
-		return r.text(cmd.Context(), args[0])
-	}
-	return r.shell(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
+	r.print, r.face = print, face
+	return nil
 }
 
 // faces are the names of --blobs.
@@ -145,7 +162,7 @@ type runner struct {
 	face   string
 	print  printer
 	out    io.Writer
-	screen screen
+	errs   screen    // where errors are shown
 	notes  io.Writer // counts and times; nil for nobody
 }
 
@@ -153,7 +170,7 @@ type runner struct {
 func (r *runner) text(ctx context.Context, text string) error {
 	spans, err := statement.Split(text)
 	if err != nil {
-		return pointed(text, err)
+		return r.pointed(text, err)
 	}
 	if len(spans) == 0 {
 		return usagef("the text holds no statement")
@@ -182,7 +199,7 @@ func (r *runner) statement(ctx context.Context, sql string) error {
 		return nil
 	}
 	defer a.rows.Release()
-	n, err := r.print(a.rows, r.out, r.screen)
+	n, err := r.print(a.rows, r.out, screenOf(r.out))
 	if err != nil {
 		return r.failure(ctx, sql, err)
 	}
@@ -201,19 +218,26 @@ func (r *runner) failure(ctx context.Context, sql string, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("query: interrupted")
 	}
-	return pointed(sql, err)
+	return r.pointed(sql, err)
 }
 
 // placed is how package statement begins its messages; a server sends no more
 // of an error than its message.
 var placed = regexp.MustCompile(`statement: line (\d+), column (\d+): `)
 
+// caretWidth is how many characters of a line are shown where there is no screen.
+const caretWidth = 120
+
 // pointed adds the line of the text that an error speaks of, and a caret. The
 // engine's own messages have theirs.
-func pointed(text string, err error) error {
+func (r *runner) pointed(text string, err error) error {
+	width := caretWidth
+	if r.errs.width > 0 {
+		width = r.errs.width
+	}
 	var at *statement.Error
 	if errors.As(err, &at) {
-		return fmt.Errorf("%w\n%s", err, at.Caret(text))
+		return fmt.Errorf("%w\n%s", err, at.Caret(text, width))
 	}
 	// Errors of the client are gRPC's, whose text begins with its code.
 	if s, ok := status.FromError(err); ok {
@@ -223,7 +247,7 @@ func pointed(text string, err error) error {
 		line, _ := strconv.Atoi(m[1])
 		column, _ := strconv.Atoi(m[2])
 		if offset, ok := offsetOf(text, line, column); ok {
-			return fmt.Errorf("%w\n%s", err, (&statement.Error{Offset: offset}).Caret(text))
+			return fmt.Errorf("%w\n%s", err, (&statement.Error{Offset: offset}).Caret(text, width))
 		}
 	}
 	return err

@@ -10,11 +10,16 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/flightblob/flightblob/internal/cells"
 	"github.com/flightblob/flightblob/internal/spelling"
 )
 
-// sampled is how many rows decide how wide columns are.
-const sampled = 100
+// Rows that decide how wide columns are: at least so many, and of the batch that
+// they end in at most so many.
+const (
+	sampled     = 100
+	mostSampled = 2000
+)
 
 // narrowest is the least width that a column is cut to before columns are left
 // out.
@@ -24,8 +29,9 @@ const narrowest = 8
 const between = " │ "
 
 // tableWriter lays rows out under each other. The first rows wait until the
-// widths are known; later cells that are longer are cut on a screen and push
-// the rest of their line elsewhere.
+// widths are known; later cells that are longer widen their column from there on
+// where the screen has room. Where it has none they are cut, but for numbers,
+// which push the rest of their line.
 type tableWriter struct {
 	out     *bufio.Writer
 	screen  screen
@@ -55,24 +61,27 @@ func isNumber(t arrow.DataType) bool {
 
 func (t *tableWriter) batch(rec arrow.RecordBatch) error {
 	for row := range int(rec.NumRows()) {
-		cells := make([]string, len(t.fields))
+		texts := make([]string, len(t.fields))
 		for c, f := range t.fields {
 			text, err := t.cell(f, rec.Column(c), row)
 			if err != nil {
 				return err
 			}
-			cells[c] = text
+			texts[c] = text
 		}
 		if t.widths != nil {
-			t.line(cells, between)
+			t.line(texts, between)
 			continue
 		}
-		if t.waiting = append(t.waiting, cells); len(t.waiting) == sampled {
+		if t.waiting = append(t.waiting, texts); len(t.waiting) == mostSampled {
 			t.begin()
 		}
 	}
 	if t.widths == nil {
-		return nil
+		if len(t.waiting) < sampled {
+			return nil
+		}
+		t.begin()
 	}
 	return t.out.Flush()
 }
@@ -97,21 +106,21 @@ func (t *tableWriter) begin() {
 	t.widths = make([]int, len(t.fields))
 	for c, f := range t.fields {
 		head[c] = printable(f.Name)
-		t.widths[c] = textWidth(head[c])
-		for _, cells := range t.waiting {
-			t.widths[c] = max(t.widths[c], textWidth(cells[c]))
+		t.widths[c] = cells.Width(head[c])
+		for _, texts := range t.waiting {
+			t.widths[c] = max(t.widths[c], cells.Width(texts[c]))
 		}
 	}
 	if t.screen.width > 0 {
-		t.widths = fit(t.widths, t.screen.width)
+		t.widths = fit(t.widths, t.right, t.screen.width)
 	}
 	for c := range t.widths {
 		rule[c] = strings.Repeat("─", t.widths[c])
 	}
 	t.line(head, between)
 	t.line(rule, "─┼─")
-	for _, cells := range t.waiting {
-		t.line(cells, between)
+	for _, texts := range t.waiting {
+		t.line(texts, between)
 	}
 	t.waiting = nil
 	if hidden := t.fields[len(t.widths):]; len(hidden) > 0 {
@@ -120,13 +129,15 @@ func (t *tableWriter) begin() {
 }
 
 // fit keeps the first columns that have room at their narrowest, and makes the
-// widest of them narrower until a line fits.
-func fit(widths []int, width int) []int {
-	gap := textWidth(between)
+// widest of them narrower until a line fits. Columns of numbers keep their width.
+func fit(widths []int, numbers []bool, width int) []int {
+	gap := cells.Width(between)
 	least, kept := 0, 0
 	for c, w := range widths {
-		least += min(w, narrowest)
-		if c > 0 {
+		if !numbers[c] {
+			w = min(w, narrowest)
+		}
+		if least += w; c > 0 {
 			least += gap
 		}
 		if least > width {
@@ -135,32 +146,49 @@ func fit(widths []int, width int) []int {
 		kept++
 	}
 	widths = widths[:max(kept, min(1, len(widths)))]
-	for {
-		total, widest := (len(widths)-1)*gap, 0
+	for lineWidth(widths) > width {
+		widest := -1
 		for c, w := range widths {
-			total += w
-			if w > widths[widest] {
+			if !numbers[c] && w > narrowest && (widest < 0 || w > widths[widest]) {
 				widest = c
 			}
 		}
-		if total <= width || len(widths) == 0 || widths[widest] <= narrowest {
-			return widths
+		if widest < 0 {
+			break
 		}
 		widths[widest]--
 	}
+	return widths
 }
 
-func (t *tableWriter) line(cells []string, gap string) {
+// lineWidth is how many cells a line takes.
+func lineWidth(widths []int) int {
+	total := max(len(widths)-1, 0) * cells.Width(between)
+	for _, w := range widths {
+		total += w
+	}
+	return total
+}
+
+func (t *tableWriter) line(texts []string, gap string) {
 	var b strings.Builder
 	for c, w := range t.widths {
 		if c > 0 {
 			b.WriteString(gap)
 		}
-		text := cells[c]
-		if t.screen.width > 0 {
-			text = cut(text, w)
+		text := texts[c]
+		if room := t.screen.width; room > 0 && cells.Width(text) > w {
+			grown := cells.Width(text) - w
+			if more := room - lineWidth(t.widths); grown > more && !t.right[c] {
+				grown = max(more, 0)
+			}
+			w += grown
+			if lineWidth(t.widths)+grown <= room {
+				t.widths[c] = w
+			}
+			text = cells.Cut(text, w)
 		}
-		pad := strings.Repeat(" ", max(w-textWidth(text), 0))
+		pad := strings.Repeat(" ", max(w-cells.Width(text), 0))
 		if t.right[c] {
 			b.WriteString(pad + text)
 		} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
 )
@@ -111,12 +113,12 @@ func TestComplete(t *testing.T) {
 		{"SELECT 1 /* a */; SELECT 2 /* b */ ; -- c\n", false, []string{"SELECT 1", "SELECT 2"}, ""},
 		{";;\n", false, nil, ""},
 	} {
-		ready, rest, err := complete(c.text, c.end)
+		ready, rest, err := (&runner{}).complete(c.text, c.end)
 		if err != nil || rest != c.rest || !cmp.Equal(ready, c.ready) {
 			t.Errorf("complete(%q, %t) = %q, %q, %v; want %q, %q", c.text, c.end, ready, rest, err, c.ready, c.rest)
 		}
 	}
-	if _, _, err := complete("SELECT 'x", true); err == nil || !strings.HasSuffix(err.Error(), "\nSELECT 'x\n       ^") {
+	if _, _, err := (&runner{}).complete("SELECT 'x", true); err == nil || !strings.HasSuffix(err.Error(), "\nSELECT 'x\n       ^") {
 		t.Errorf("an open string at the end: %v", err)
 	}
 }
@@ -128,7 +130,8 @@ func TestShellInterrupted(t *testing.T) {
 	defer out.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := (&runner{}).shell(ctx, in, io.Discard); err == nil || err.Error() != "query: interrupted" {
+	s := &shell{runner: &runner{}, in: plainLines(ctx, in, io.Discard, nil, false), talk: io.Discard}
+	if err := s.run(ctx); err == nil || err.Error() != "query: interrupted" {
 		t.Error(err)
 	}
 }
@@ -136,39 +139,57 @@ func TestShellInterrupted(t *testing.T) {
 func TestFit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		widths []int
-		width  int
-		want   []int
+		widths  []int
+		numbers []bool
+		width   int
+		want    []int
 	}{
-		{[]int{3, 4}, 10, []int{3, 4}},
-		{[]int{3, 40, 10}, 30, []int{3, 11, 10}},
-		{[]int{30, 30}, 23, []int{10, 10}},
-		{[]int{30, 30, 30}, 24, []int{10, 11}},
-		{[]int{30}, 4, []int{8}},
-		{[]int{}, 4, []int{}},
+		{[]int{3, 4}, []bool{false, false}, 10, []int{3, 4}},
+		{[]int{3, 40, 10}, []bool{true, false, false}, 30, []int{3, 11, 10}},
+		{[]int{30, 30}, []bool{false, false}, 23, []int{10, 10}},
+		{[]int{30, 30, 30}, []bool{false, false, false}, 24, []int{10, 11}},
+		{[]int{19, 30}, []bool{true, false}, 32, []int{19, 10}},
+		{[]int{19, 30}, []bool{true, false}, 24, []int{19}},
+		{[]int{30}, []bool{false}, 4, []int{8}},
+		{[]int{30}, []bool{true}, 4, []int{30}},
+		{[]int{}, []bool{}, 4, []int{}},
 	} {
-		if got := fit(append([]int{}, c.widths...), c.width); !cmp.Equal(got, c.want) {
+		if got := fit(append([]int{}, c.widths...), c.numbers, c.width); !cmp.Equal(got, c.want) {
 			t.Errorf("fit(%v, %d) = %v, want %v", c.widths, c.width, got, c.want)
+		}
+	}
+}
+
+// Rows that come later have room, as long as the screen has; numbers always.
+func TestTableLater(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		width      int
+		text, want string
+	}{
+		{0, "1", "1 │ 1"},
+		{12, "123456", "7 │ 123456"},
+		{12, "1234567890", "7 │ 1234567…"},
+	} {
+		w := &tableWriter{
+			out: bufio.NewWriter(io.Discard), screen: screen{width: c.width}, right: []bool{true, false},
+			fields: []arrow.Field{{Name: "n"}, {Name: "s"}}, waiting: [][]string{{"1", "2"}},
+		}
+		w.begin()
+		var b bytes.Buffer
+		w.out = bufio.NewWriter(&b)
+		w.line([]string{c.want[:1], c.text}, between)
+		w.line([]string{"12345", c.text}, between)
+		w.line([]string{"123456789", c.text}, between)
+		_ = w.out.Flush()
+		if got, _, _ := strings.Cut(b.String(), "\n"); got != c.want || !strings.Contains(b.String(), "\n12345 │") || !strings.Contains(b.String(), "\n123456789 │") {
+			t.Errorf("%d cells:\n%swant\n%s", c.width, &b, c.want)
 		}
 	}
 }
 
 func TestTextOnScreens(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		text, want string
-		width      int
-	}{
-		{"abc", "abc", 3},
-		{"abcd", "ab…", 3},
-		{"日本語", "日本語", 6},
-		{"日本語", "日…", 4},
-		{"e\u0301e\u0301", "e\u0301e\u0301", 2},
-	} {
-		if got := cut(c.text, c.width); got != c.want || textWidth(got) > c.width {
-			t.Errorf("cut(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
-		}
-	}
 	for n, want := range map[uint64]string{
 		0: "0 B", 999: "999 B", 1000: "1.0 KB", 12345: "12.3 KB", 999_949: "999.9 KB", 999_950: "1.0 MB", 1 << 63: "9.2 EB",
 	} {

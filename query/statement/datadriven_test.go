@@ -87,7 +87,7 @@ func refusal(t *testing.T, text string, err error) string {
 	if fault.KindOf(err) != fault.Invalid {
 		t.Fatalf("kind %v of %v", fault.KindOf(err), err)
 	}
-	return err.Error() + "\n" + e.Caret(text) + "\n"
+	return err.Error() + "\n" + e.Caret(text, 120) + "\n"
 }
 
 // dump prints what is set in a statement, spans as the text that they cover.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flightblob/flightblob/internal/cells"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -26,39 +27,19 @@ func (e *Error) Error() string {
 // Unwrap gives the *fault.Error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// caretWidth is the number of characters of a line that Caret shows on either
-// side of the place.
-const caretWidth = 60
-
 // Caret renders the line of text that holds the place, and below it a caret.
-// Long lines are cut to the neighbourhood; tabs are shown as one blank. Text
-// is the one that was parsed.
-func (e *Error) Caret(text string) string {
+// Both take at most so many cells of a terminal; a longer line is cut to the
+// neighbourhood. Tabs and what cannot be printed are shown as one blank. Text is
+// the one that was parsed.
+func (e *Error) Caret(text string, width int) string {
 	at := min(max(e.Offset, 0), len(text))
 	start := strings.LastIndexAny(text[:at], "\r\n") + 1
 	end := len(text)
 	if i := strings.IndexAny(text[at:], "\r\n"); i >= 0 {
 		end = at + i
 	}
-	before, after := []rune(text[start:at]), []rune(text[at:end])
-	left, right := "", ""
-	if n := len(before); n > caretWidth {
-		before, left = before[n-caretWidth:], "…"
-	}
-	if len(after) > caretWidth {
-		after, right = after[:caretWidth], "…"
-	}
-	line := left + string(before) + string(after) + right
-	return strings.Map(plain, line) + "\n" +
-		strings.Repeat(" ", utf8.RuneCountInString(left)+len(before)) + "^"
-}
-
-// plain keeps control characters from moving the caret.
-func plain(r rune) rune {
-	if r < ' ' || r == 0x7f {
-		return ' '
-	}
-	return r
+	line, before := cells.Around(text[start:end], at-start, width)
+	return line + "\n" + strings.Repeat(" ", before) + "^"
 }
 
 // fail makes an Error at a byte offset of text.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flightblob/flightblob/internal/cells"
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
@@ -70,8 +71,8 @@ func checkError(t *testing.T, text string, err error) {
 	if e.Offset < 0 || e.Offset > len(text) || e.Line < 1 || e.Column < 1 {
 		t.Fatalf("place %+v outside %d bytes", e, len(text))
 	}
-	line, caret, ok := strings.Cut(e.Caret(text), "\n")
-	if !ok || strings.Trim(caret, " ") != "^" || len(caret)-1 > utf8.RuneCountInString(line) {
+	line, caret, ok := strings.Cut(e.Caret(text, 80), "\n")
+	if !ok || strings.Trim(caret, " ") != "^" || len(caret)-1 > cells.Width(line) || len(caret) > 80 || cells.Width(line) > 80 {
 		t.Fatalf("caret %q below %q", caret, line)
 	}
 	if len(err.Error()) > 2048 {

@@ -118,7 +118,7 @@ func TestError(t *testing.T) {
 	if !errors.As(err, &e) || e.Offset != 2 || e.Line != 2 || e.Column != 2 {
 		t.Fatalf("%+v", err)
 	}
-	if got, want := e.Caret(text[strings.Index(text, ";")+1:]), " DROP VIEW ü\n ^"; got != want {
+	if got, want := e.Caret(text[strings.Index(text, ";")+1:], 80), " DROP VIEW ü\n ^"; got != want {
 		t.Errorf("caret %q, want %q", got, want)
 	}
 	if got, want := err.Error(), "statement: line 2, column 2: DROP VIEW is refused: there are tables and schemas only"; got != want {
@@ -127,15 +127,23 @@ func TestError(t *testing.T) {
 	if fault.KindOf(err) != fault.Invalid {
 		t.Errorf("kind %v", fault.KindOf(err))
 	}
+	// The caret stands under the place where characters take two cells or none.
+	wide := "SELECT '日本', 'e\u0301',\t) FROM t"
+	if _, err = Parse(wide); !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	if got, want := e.Caret(wide, 80), "SELECT '日本', 'e\u0301', ) FROM t\n"+strings.Repeat(" ", 20)+"^"; got != want {
+		t.Errorf("caret\n%s\nwant\n%s", got, want)
+	}
 	// A long line is cut on both sides, in characters.
 	long := "SELECT '" + strings.Repeat("ä", 200) + "' || ) || '" + strings.Repeat("ö", 200) + "'"
 	_, err = Parse(long)
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	line, caret, _ := strings.Cut(e.Caret(long), "\n")
+	line, caret, _ := strings.Cut(e.Caret(long, 80), "\n")
 	runes := []rune(line)
-	if at := len(caret) - 1; runes[at] != ')' || runes[0] != '…' || runes[len(runes)-1] != '…' || len(runes) > 2*caretWidth+2 {
+	if at := len(caret) - 1; runes[at] != ')' || runes[0] != '…' || runes[len(runes)-1] != '…' || len(runes) > 80 {
 		t.Errorf("%s\n%s", line, caret)
 	}
 }
