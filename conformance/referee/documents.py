@@ -3,7 +3,8 @@
 A code block is run when an HTML comment stands right above it:
 
     <!-- test: serve -->   a command that starts a server; it runs beside the blocks that follow, until the next one
-    <!-- test: run -->     commands, or a program, that must end with status 0
+    <!-- test: run -->     commands, a program or statements, that must end with status 0
+    <!-- test: refused --> statements each of which must fail
     <!-- test: output -->  what the block before it must have printed, line by line; … stands for anything
 
 Blocks run from the top in one scratch folder, with bin/ first in PATH and the address of the running server in place of
@@ -21,7 +22,7 @@ import sys
 from . import java
 from .server import start
 
-BLOCK = re.compile(r"<!-- test: (serve|run|output) -->\n+```(\w*)\n(.*?)\n```", re.DOTALL)
+BLOCK = re.compile(r"<!-- test: (serve|run|refused|output) -->\n+```(\w*)\n(.*?)\n```", re.DOTALL)
 DEFAULT = "127.0.0.1:31337"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -41,7 +42,9 @@ class Block:
 def blocks(path):
     found = []
     for kind, language, text in BLOCK.findall(path.read_text()):
-        found.append(Block(kind, language, text, next((b for b in reversed(found) if b.kind == "run"), None)))
+        found.append(
+            Block(kind, language, text, next((b for b in reversed(found) if b.kind in ("run", "refused")), None))
+        )
     return found
 
 
@@ -76,8 +79,10 @@ class Shell:
     def run(self, language, text):
         default, port = DEFAULT.rpartition(":")[2], self.address.rpartition(":")[2]
         text = text.replace(f"localhost:{default}", self.address).replace(default, port)
-        folder = self.folder
-        if language == "python":
+        folder, given = self.folder, None
+        if language == "sql":
+            command, given = self.query, text
+        elif language == "python":
             command = [sys.executable, "-c", text]
         elif language == "java":
             command = java.command(self.file("Read.java", text))
@@ -86,9 +91,29 @@ class Shell:
             command, folder = ["go", "run", self.file("main.go", text)], REPOSITORY
         else:
             command = ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, cwd=folder, env=self.environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command, cwd=folder, env=self.environment, input=given, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, f"status {done.returncode} from\n{text}\n{done.stdout}\n{done.stderr}"
         self.printed = done.stdout
+
+    @property
+    def query(self):
+        return ["flightblob", "query", "--connect", f"grpc://{self.address}"]
+
+    def refused(self, text):
+        self.printed = ""
+        for statement in text.rstrip(";").split(";\n"):
+            done = subprocess.run(
+                [*self.query, statement],
+                cwd=self.folder,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            assert done.returncode == 1, f"status {done.returncode} from\n{statement}\n{done.stdout}\n{done.stderr}"
+            self.printed += done.stderr
 
     def file(self, name, text):
         path = self.folder / name
