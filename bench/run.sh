@@ -3,6 +3,8 @@
 #
 #   BENCH_DIR    tables and results (.out/bench)         BENCH_SCALE   factor on the number of rows (1)
 #   BENCH_ROUNDS rounds (7)                              BENCH_OPTIONS more options for bench.py
+#
+# Ingest writes into the folder of the tables: have BENCH_DIR on a memory file system to leave the disk out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "${PYTHON:-.venv/bin/python}")
@@ -35,6 +37,9 @@ started peer "$python" bench/peer_flight_server.py "$root"
 peer=$uri
 
 # shellcheck disable=SC2086
-"$python" bench/bench.py --root "$root" --read-only --server "flightblob=$ours" --server "peer=$peer" --rounds "${BENCH_ROUNDS:-7}" \
-  --json "$dir/run.json" --markdown "$dir/run.md" ${BENCH_OPTIONS:-}
+"$python" bench/bench.py --root "$root" --server "flightblob=$ours" --server "peer=$peer" --rounds "${BENCH_ROUNDS:-7}" \
+  --ingest-scale "${BENCH_SCALE:-1}" --json "$dir/run.json" --markdown "$dir/run.md" ${BENCH_OPTIONS:-}
+if [[ -z ${BENCH_OPTIONS:-} ]]; then
+  "$python" bench/file_sizes.py "$root" "$ours" | tee "$dir/sizes.md"
+fi
 echo "wrote $dir/run.md" >&2
