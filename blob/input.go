@@ -24,8 +24,12 @@ type InputError struct {
 
 // Error names the place before the reason.
 func (e *InputError) Error() string {
+	return fmt.Sprintf("blob: column %s, row %d%s", e.Field, e.Row, e.Reason())
+}
+
+// Reason is what stands behind the row: the place in lists, and what is wrong.
+func (e *InputError) Reason() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "blob: column %s, row %d", e.Field, e.Row)
 	for i, n := range e.Elements {
 		if i == 0 {
 			b.WriteString(", element ")

@@ -234,29 +234,6 @@ func (c *Change) settings(list []statement.Setting) (*table.Settings, error) {
 	return out, err
 }
 
-// writeAll moves batches into an appender.
-func writeAll(ctx context.Context, rows array.RecordReader, a *table.Appender, shape func(arrow.RecordBatch) (arrow.RecordBatch, error)) error {
-	for rows.Next() {
-		batch := rows.RecordBatch()
-		if shape != nil {
-			shaped, err := shape(batch)
-			if err != nil {
-				return err
-			}
-			err = a.Write(ctx, shaped)
-			shaped.Release()
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := a.Write(ctx, batch); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // logical is how batches reach an appender: blob columns by value or URI.
 func logicalSchema(fields []*schema.Field) (*arrow.Schema, error) {
 	out := make([]arrow.Field, len(fields))

@@ -510,6 +510,11 @@ func (c *conformer) references(data arrow.ArrayData, to arrow.DataType, visible 
 	return array.NewData(to, n, []*memory.Buffer{validity}, children, nulls, 0), nil
 }
 
+// newBits makes a cleared bitmap.
+func newBits(n int) *memory.Buffer { return newBuffer(int(bitutil.BytesForBits(int64(n)))) }
+
+func setBit(b *memory.Buffer, i int) { bitutil.SetBit(b.Bytes(), i) }
+
 // nullsOf is the set of null children, bit by child.
 func nullsOf(i int, children ...arrow.Array) reference.Nulls {
 	n := reference.Nulls(0)

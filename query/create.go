@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/engine"
@@ -159,28 +158,32 @@ func runCreate(ctx context.Context, c *Change, bound []arrow.RecordBatch) (Outco
 	if found && cr.IfNotExists {
 		return c.stays(ctx)
 	}
-	var rows array.RecordReader
+	var source *Statement
 	columns := c.create.columns
 	if c.text.Kind == statement.CreateTableAs && !cr.NoData || columns == nil {
-		st, err := c.engine.Prepare(ctx, c.session, c.create.query)
-		if err != nil {
+		if source, err = c.engine.Prepare(ctx, c.session, c.create.query); err != nil {
 			return Outcome{}, err
 		}
-		defer st.Close()
+		defer source.Close()
 		if params != nil {
-			if err := st.bindAll(ctx, params, 0); err != nil {
+			if err := source.bindAll(ctx, params, 0); err != nil {
 				return Outcome{}, err
 			}
 		}
-		if rows, err = st.Query(ctx, QueryOptions{View: schema.Logical, AsPrepared: true}); err != nil {
+		if columns, err = source.Schema(schema.Logical); err != nil {
 			return Outcome{}, err
 		}
-		defer rows.Release()
-		if columns, err = c.named(rows.Schema()); err != nil {
+		if columns, err = c.named(columns); err != nil {
 			return Outcome{}, err
 		}
 	}
+	f := &feed{engine: c.engine, rows: "row %d of the query"}
 	o := table.CreateOptions{Settings: c.create.settings}
+	if source != nil {
+		f.input = anyBlobs(columns)
+		o.WriteOptions = f.options(o.WriteOptions)
+		o.Batches = f.input
+	}
 	var a *table.Appender
 	if found {
 		if !cr.OrReplace {
@@ -203,10 +206,9 @@ func runCreate(ctx context.Context, c *Change, bound []arrow.RecordBatch) (Outco
 		}
 	}
 	defer a.Abort()
-	if rows != nil && !cr.NoData {
-		if err := writeAll(ctx, rows, a, func(b arrow.RecordBatch) (arrow.RecordBatch, error) {
-			return array.NewRecordBatch(columns, b.Columns(), b.NumRows()), nil
-		}); err != nil {
+	if source != nil && !cr.NoData {
+		f.into = a
+		if err := source.feed(ctx, f); err != nil {
 			return Outcome{}, err
 		}
 	}

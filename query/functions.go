@@ -26,6 +26,7 @@ const viewFunction = "flightblob_table"
 var tableFunctions = []engine.TableFunction{
 	{Name: viewFunction, Args: 3},
 	{Name: filterFunction},
+	{Name: boundFunction},
 	{Name: "lance_scan", Args: 1, Named: map[string]engine.TypeID{
 		"version": engine.TypeUBigInt, "tag": engine.TypeVarchar, "branch": engine.TypeVarchar,
 		"timestamp": engine.TypeVarchar, "row_ids": engine.TypeBoolean,
@@ -86,6 +87,12 @@ func (r *run) bind(call engine.Call) (engine.Relation, error) {
 	}
 	if call.Function == filterFunction {
 		return r.filtered()
+	}
+	if call.Function == boundFunction {
+		if r.session.gifts == nil || r.session.gifts.bound == nil {
+			return nil, fault.New(fault.Internal, "query: %s outside of a write", boundFunction)
+		}
+		return r.session.gifts.bound.relation(r), nil
 	}
 	name, err := r.find(call.Args[0])
 	if err != nil {

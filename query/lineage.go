@@ -473,6 +473,8 @@ func (a *analysis) cast(from, to any) error {
 		return misuse("a blob column has no text form")
 	case f.reference:
 		return misuse("a blob column cannot be cast to %s", strings.ToLower(t.id))
+	case t.reference && f.id == "BLOB":
+		return misuse("bytes and blob values do not mix in one expression or list; a write takes each kind in rows of VALUES, or statements, of their own")
 	case t.reference:
 		return misuse("%s cannot become a blob column", strings.ToLower(f.id))
 	case len(f.children) != len(t.children):
@@ -522,7 +524,7 @@ var scalarFunctions = append([]string{
 	"array_transform", "list_apply", "array_apply", "apply", "list_distinct", "array_distinct", "list_unique", "array_unique", "list_any_value",
 	"map", "map_extract", "map_extract_value", "element_at", "map_keys", "map_values", "map_entries", "map_from_entries", "map_concat",
 	"map_contains", "cardinality", "constant_or_null", "if", "ifnull", "coalesce", "error", "union_value", "union_extract", "union_tag",
-	"not_distinct_from", "nullif", "typeof", "pg_typeof", "try", "current_schema",
+	"not_distinct_from", "nullif", "typeof", "pg_typeof", "try", "current_schema", "blob_ref",
 }, engine.BlobFunctions()...)
 
 // aggregates take blob columns as their first argument.

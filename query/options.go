@@ -117,6 +117,8 @@ type Session struct {
 	// Pins fix the versions of tables that a statement names without a version,
 	// as an earlier Statement told them.
 	Pins []Pin
+
+	gifts *gifts // set for statements that write
 }
 
 // withTimeout bounds a statement's run.

@@ -277,7 +277,7 @@ func (res *result) Owners() []*blob.Owner { return nil }
 // Origin implements materialize.Mixed.
 func (res *result) Origin(source uint32) (*blob.Resolver, *blob.Owner, error) {
 	o := res.run.engine.registry.Origin(source)
-	if o == nil {
+	if o == nil || o.Given != nil {
 		return nil, nil, fault.New(fault.Internal, "query: a blob value of no table")
 	}
 	return o.Resolver, o.Owner, nil

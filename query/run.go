@@ -363,7 +363,7 @@ func (r *run) source(s *table.Snapshot, object string, resolver *blob.Resolver, 
 	}
 	n := r.engine.registry.Add(&reference.Origin{
 		Context: r.ctx, Resolver: resolver, Owner: owner, Fail: r.fail,
-		Where: func(v reference.Value) string { return r.where(s, v) },
+		Where: func(v reference.Value) string { return r.where(s, v) }, From: s,
 	})
 	if r.sources != nil { // not closed meanwhile
 		r.sources[key] = n

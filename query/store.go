@@ -6,7 +6,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/query/engine"
@@ -122,75 +121,9 @@ func intoField(f arrow.Field, t *engine.Type) arrow.Field {
 	return f
 }
 
-// asLogical gives a batch the schema of an appender's input: what differs is
-// that bytes stand for blobs. The caller releases the result.
-func asLogical(b arrow.RecordBatch, to *arrow.Schema) (arrow.RecordBatch, error) {
-	columns := make([]arrow.Array, b.NumCols())
-	for i, c := range b.Columns() {
-		data := logicalData(c.Data(), to.Field(i).Type)
-		columns[i] = array.MakeFromData(data)
-		data.Release()
-	}
-	defer func() {
-		for _, c := range columns {
-			c.Release()
-		}
-	}()
-	return array.NewRecordBatch(to, columns, b.NumRows()), nil
-}
-
-// logicalData wraps bytes into the complete logical shape where the target has
-// it. The caller releases the result.
-func logicalData(data arrow.ArrayData, to arrow.DataType) arrow.ArrayData {
-	if data.DataType().ID() == arrow.LARGE_BINARY && to.ID() == arrow.STRUCT {
-		n := data.Len()
-		fields := to.(*arrow.StructType).Fields()
-		children := make([]arrow.ArrayData, len(fields))
-		for i, f := range fields {
-			if i == 0 {
-				data.Retain()
-				children[i] = data
-				continue
-			}
-			children[i] = taken(array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, n))
-		}
-		defer func() {
-			for _, c := range children {
-				c.Release()
-			}
-		}()
-		validity := validityOf(data)
-		if validity != nil {
-			defer validity.Release()
-		}
-		return array.NewData(to, n, []*memory.Buffer{validity}, children, data.NullN(), 0)
-	}
-	nested, ok := to.(arrow.NestedType)
-	if !ok || len(data.Children()) == 0 {
-		data.Retain()
-		return data
-	}
-	fields := nested.Fields()
-	children := make([]arrow.ArrayData, len(data.Children()))
-	for i, c := range data.Children() {
-		if i < len(fields) {
-			children[i] = logicalData(c, fields[i].Type)
-			continue
-		}
-		c.Retain()
-		children[i] = c
-	}
-	defer func() {
-		for _, c := range children {
-			c.Release()
-		}
-	}()
-	return array.NewData(to, data.Len(), data.Buffers(), children, data.NullN(), data.Offset())
-}
-
-// boundRows gives bound rows the names of the fields that they fill. The caller
+// directRows gives bound rows the names of the fields that they fill. The caller
 // releases the batch.
-func boundRows(params arrow.RecordBatch, fields []*schema.Field, at []int) arrow.RecordBatch {
+func directRows(params arrow.RecordBatch, fields []*schema.Field, at []int) arrow.RecordBatch {
 	columns := make([]arrow.Array, len(at))
 	named := make([]arrow.Field, len(at))
 	for i, p := range at {

@@ -248,7 +248,7 @@ func (c *converter) json(to *Field, in arrow.Array, s seen) (arrow.Array, error)
 				row, visible := s.at(i)
 				if visible {
 					w.release()
-					return nil, fault.New(fault.Invalid, "schema: column %s, row %d: %s is not JSON: %w", to.dotted(), row, fault.Quote(string(text)), err)
+					return nil, &RowError{Field: to.dotted(), Row: row, Element: -1, Err: fault.New(fault.Invalid, "%s is not JSON: %w", fault.Quote(string(text)), err)}
 				}
 				v = nil
 			}

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"fmt"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
@@ -14,6 +16,32 @@ import (
 // field, row and element (ERR-19).
 func required(f *Field, a arrow.Array) error { return requiredBelow(f, a, nil, nil) }
 
+// RowError is a value of a batch that a column cannot take. It wraps a fault.
+type RowError struct {
+	Field   string // dotted name
+	Row     int    // of the batch
+	Element int    // place in the innermost list, -1 for none
+	Err     error  // what was seen and what is allowed
+}
+
+// Error names the place before the reason.
+func (e *RowError) Error() string {
+	return fmt.Sprintf("schema: column %s, row %d%s", e.Field, e.Row, e.Reason())
+}
+
+// Reason is what stands behind the row: the place in a list, and what is wrong.
+func (e *RowError) Reason() string {
+	if e.Element >= 0 {
+		return fmt.Sprintf(", element %d: %s", e.Element, e.Err)
+	}
+	return ": " + e.Err.Error()
+}
+
+// Unwrap gives the reason.
+func (e *RowError) Unwrap() error { return e.Err }
+
+var errNull = fault.New(fault.Invalid, "null, but the column must not be null")
+
 // element tells the place in the innermost list that a value lies in.
 type element func(i int) int
 
@@ -24,10 +52,11 @@ func requiredBelow(f *Field, a arrow.Array, s seen, e element) error {
 	if !f.Nullable && a.NullN() > 0 {
 		for i := range a.Len() {
 			if row, ok := s.at(i); ok && a.IsNull(i) {
+				out := &RowError{Field: f.dotted(), Row: row, Element: -1, Err: errNull}
 				if e != nil {
-					return fault.New(fault.Invalid, "schema: column %s, row %d, element %d: null, but the column must not be null", f.dotted(), row, e(i))
+					out.Element = e(i)
 				}
-				return fault.New(fault.Invalid, "schema: column %s, row %d: null, but the column must not be null", f.dotted(), row)
+				return out
 			}
 		}
 	}

@@ -52,6 +52,10 @@ type WriteOptions struct {
 	// Origins finds where references to stored values come from; nil when the
 	// input has none.
 	Origins blob.Origins
+	// Batches is the schema of the batches when it is not the input's: with
+	// Origins, a new table has the columns of its input and batches of this
+	// program's own types.
+	Batches *arrow.Schema
 }
 
 // Limits of one data file, those of the reference.
@@ -119,10 +123,12 @@ func (t *Table) Append(ctx context.Context, branch string, input *arrow.Schema, 
 	if err != nil {
 		return nil, err
 	}
-	return base.append(ctx, input, o)
+	return base.Append(ctx, input, o)
 }
 
-func (s *Snapshot) append(ctx context.Context, input *arrow.Schema, o WriteOptions) (*Appender, error) {
+// Append is Table.Append to the version that the caller has seen, which newer
+// ones may have followed.
+func (s *Snapshot) Append(ctx context.Context, input *arrow.Schema, o WriteOptions) (*Appender, error) {
 	if err := s.Manifest().CheckWritable(); err != nil {
 		return nil, fmt.Errorf("table: %s: %w", s.table.name, err)
 	}
@@ -258,6 +264,9 @@ func (a *Appender) begin(ctx context.Context, input *arrow.Schema, version strin
 			Mode: a.options.URIs, AllowOutside: a.options.AllowOutsideBases,
 			Allows: env.access.Allows, Schemes: env.registry.Schemes(), Locate: env.registry.Locator(env.accessTo(bases)),
 		},
+	}
+	if a.options.Batches != nil {
+		input = a.options.Batches
 	}
 	if a.options.Origins != nil {
 		a.mapping, err = a.schema.AcceptsStored(input)

@@ -91,10 +91,17 @@ func (db *DB) checkAll(v C.duckdb_vector, n int) ([]checked, error) {
 		if err != nil {
 			return nil, err
 		}
+		if origin.Given != nil {
+			return nil, errGiven
+		}
 		all[i] = checked{value, origin}
 	}
 	return all, nil
 }
+
+// errGiven is for functions and casts of values that the statement gives itself.
+var errGiven = fault.New(fault.Invalid, "a value that the statement gives to a write, as blob_ref(…) does, is no stored value and no bytes yet: "+
+	"put it into a blob column as it is; where rows differ, give bytes and blob_ref(…) in rows of VALUES or statements of their own")
 
 // valueError is an error about one of the values of a step.
 type valueError struct {

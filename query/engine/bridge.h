@@ -37,6 +37,7 @@ duckdb_state fb_execute(duckdb_pending_result pending, duckdb_result *out);
 void fb_scan_function(duckdb_function_info info, duckdb_data_chunk output);
 void fb_scan_local_init(duckdb_init_info info);
 void fb_scan_free(void *scan);
+void *fb_copy_handle(void *data);
 
 // Exported by Go. Errors are malloc'ed texts that the caller frees.
 extern void fbBind(duckdb_bind_info info);
@@ -45,4 +46,7 @@ extern int fbNextBatch(uintptr_t scan, fb_batch *out, char **error);
 extern void fbCloseScan(uintptr_t scan);
 extern void fbDropHandle(void *data);
 extern void fbScalar(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output);
+extern void fbGivenBind(duckdb_bind_info info);
+extern void fbGiven(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output);
+extern uintptr_t fbSameHandle(uintptr_t handle);
 extern bool fbCast(duckdb_function_info info, idx_t count, duckdb_vector input, duckdb_vector output);

@@ -98,6 +98,8 @@ typedef void (*duckdb_table_function_bind_t)(duckdb_bind_info info);
 typedef void (*duckdb_table_function_init_t)(duckdb_init_info info);
 typedef void (*duckdb_table_function_t)(duckdb_function_info info, duckdb_data_chunk output);
 typedef void (*duckdb_scalar_function_t)(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output);
+typedef void (*duckdb_scalar_function_bind_t)(duckdb_bind_info info);
+typedef void *(*duckdb_copy_callback_t)(void *data);
 typedef bool (*duckdb_cast_function_t)(duckdb_function_info info, idx_t count, duckdb_vector input, duckdb_vector output);
 
 extern const char *duckdb_library_version(void);
@@ -250,6 +252,13 @@ extern void duckdb_scalar_function_set_return_type(duckdb_scalar_function f, duc
 extern void duckdb_scalar_function_set_extra_info(duckdb_scalar_function f, void *info, duckdb_delete_callback_t destroy);
 extern void duckdb_scalar_function_set_function(duckdb_scalar_function f, duckdb_scalar_function_t function);
 extern void *duckdb_scalar_function_get_extra_info(duckdb_function_info info);
+extern void duckdb_scalar_function_set_bind(duckdb_scalar_function f, duckdb_scalar_function_bind_t bind);
+extern void duckdb_scalar_function_bind_set_error(duckdb_bind_info info, const char *error);
+extern void *duckdb_scalar_function_bind_get_extra_info(duckdb_bind_info info);
+extern void duckdb_scalar_function_set_bind_data(duckdb_bind_info info, void *data, duckdb_delete_callback_t destroy);
+extern void duckdb_scalar_function_set_bind_data_copy(duckdb_bind_info info, duckdb_copy_callback_t copy);
+extern void *duckdb_scalar_function_get_bind_data(duckdb_function_info info);
+extern void duckdb_scalar_function_get_client_context(duckdb_bind_info info, duckdb_client_context *out);
 extern void duckdb_scalar_function_set_error(duckdb_function_info info, const char *error);
 extern duckdb_scalar_function_set duckdb_create_scalar_function_set(const char *name);
 extern void duckdb_destroy_scalar_function_set(duckdb_scalar_function_set *set);

@@ -83,6 +83,11 @@ func (db *DB) setUp(cfg Config, functions []TableFunction) error {
 	if err := conn.registerBlobs(); err != nil {
 		return err
 	}
+	if giver, ok := db.provider.(Giver); ok {
+		if err := conn.registerGiven(giver); err != nil {
+			return err
+		}
+	}
 	statements := []string{
 		fmt.Sprintf("SET GLOBAL threads = %d", db.threads),
 		fmt.Sprintf("SET GLOBAL memory_limit = '%dB'", cfg.Memory),

@@ -27,3 +27,10 @@ duckdb_state fb_execute(duckdb_pending_result pending, duckdb_result *out) {
 		}
 	}
 }
+
+// fb_copy_handle copies what extra makes on the Go side.
+void *fb_copy_handle(void *data) {
+	uintptr_t *copy = malloc(sizeof(uintptr_t));
+	*copy = fbSameHandle(*(uintptr_t *)data);
+	return copy;
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/big"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
@@ -187,6 +188,12 @@ func payloads(db *DB, all []checked, _ []vector, out vector) error {
 type huge struct {
 	lower uint64
 	upper int64
+}
+
+// String writes the number in decimals.
+func (h huge) String() string {
+	n := new(big.Int).Lsh(big.NewInt(h.upper), 64)
+	return n.Add(n, new(big.Int).SetUint64(h.lower)).String()
 }
 
 // ranges answers blob_range. A range must lie within its value (RES-14).

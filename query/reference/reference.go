@@ -66,6 +66,24 @@ type Origin struct {
 	// Where says in which table, column and row a value is, "" when it is not
 	// found. It reads the table, so it is for errors. May be nil.
 	Where func(Value) string
+	// Given is set for values that no table holds but the statement gives to a
+	// write; then there is no Resolver, and functions over blobs refuse them.
+	Given func(Value) Given
+	// From is the version that the values were read from, as package query knows
+	// it; nil for given ones.
+	From any
+}
+
+// Given is a value that a statement gives to a write, with the parts that are
+// set. Which parts go together is for the column to judge.
+type Given struct {
+	Null           bool   // there is no value
+	Data           []byte // the bytes when not nil; not copied
+	URI            string // an object, with Named
+	Named          bool
+	HasPosition    bool
+	HasSize        bool
+	Position, Size uint64 // a range of the object
 }
 
 // Registry knows the origins of all references of a process. Its methods may
