@@ -63,6 +63,8 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 		err = c.prepareDelete(ctx)
 	case statement.Truncate:
 		err = c.prepareTruncate(ctx)
+	case statement.CreateSchema, statement.DropSchema:
+		err = c.prepareSchema(ctx)
 	case statement.AlterTable:
 		err = c.prepareAlter(ctx)
 	case statement.Call:

@@ -126,7 +126,7 @@ func (m *Mutation) Insert(ctx context.Context, batch arrow.RecordBatch, o WriteO
 func (m *Mutation) write(ctx context.Context, a **Appender, batch arrow.RecordBatch, o WriteOptions) error {
 	if *a == nil {
 		var err error
-		if *a, err = m.base.append(ctx, batch.Schema(), o); err != nil {
+		if *a, err = m.base.Append(ctx, batch.Schema(), o); err != nil {
 			return err
 		}
 	}
