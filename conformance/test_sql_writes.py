@@ -1,11 +1,16 @@
 """Statements that write, sent by ADBC to the built program, with pylance as judge of what they left."""
 
+import datetime
 import re
+import shutil
 
 import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
+from lance.namespace import DirectoryNamespace
+from lance_namespace import DescribeTableRequest, ListNamespacesRequest, ListTablesRequest
 from referee.server import Server
 
 
@@ -18,14 +23,14 @@ def house(binary, tmp_path):
         Server(binary, tmp_path / "root", external=[tmp_path / "ext"]) as server,
         dbapi.connect(server.uri, autocommit=True) as connection,
     ):
-        yield House(tmp_path, connection)
+        yield House(tmp_path, connection, server.uri)
         server.check_alive()
         server.check_panics()
 
 
 class House:
-    def __init__(self, path, connection):
-        self.path, self.connection = path, connection
+    def __init__(self, path, connection, uri):
+        self.path, self.connection, self.uri = path, connection, uri
 
     def run(self, sql, parameters=None):
         with self.connection.cursor() as cursor:
@@ -212,3 +217,174 @@ def test_refused_references(house, outside, sql, told):
         house.run(sql.format(u=outside))
     assert house.lance("t").version == 1
     assert not list((house.path / "root" / "t.lance").glob("data/*"))
+
+
+class Names:
+    """What pylance's directory namespace sees below a root."""
+
+    def __init__(self, root):
+        self.space = DirectoryNamespace(root=str(root))
+
+    def schemas(self, *path):
+        return sorted(self.space.list_namespaces(ListNamespacesRequest(id=list(path))).namespaces)
+
+    def tables(self, *path):
+        return sorted(self.space.list_tables(ListTablesRequest(id=list(path))).tables)
+
+    def dataset(self, *path):
+        return lance.dataset(self.space.describe_table(DescribeTableRequest(id=list(path))).location)
+
+
+def test_schemas(house):
+    """CREATE SCHEMA and DROP SCHEMA, also nested; tables in them by SQL, DoPut and ingest; pylance sees the same."""
+    names = Names(house.path / "root")
+    with pytest.raises(Exception, match=r"(?s)no schema .*s.*CREATE SCHEMA.*NotFound"):
+        house.run("CREATE TABLE s.t (id INT)")
+    house.run("CREATE SCHEMA s")
+    house.run("CREATE SCHEMA IF NOT EXISTS S")
+    house.run('CREATE SCHEMA lance."s$deep"')
+    for sql, told in [
+        ("CREATE SCHEMA S", "AlreadyExists"),
+        ("CREATE SCHEMA main", "AlreadyExists"),
+        ('CREATE SCHEMA "x$y"', "NotFound"),
+        ("CREATE SCHEMA other.s", "NotFound"),
+        ("CREATE OR REPLACE SCHEMA s", "IF NOT EXISTS"),
+        ('CREATE SCHEMA "a b"', "letters, digits"),
+    ]:
+        with pytest.raises(Exception, match=told):
+            house.run(sql)
+    assert (names.schemas(), names.schemas("s")) == (["s"], ["deep"])
+
+    house.run("CREATE TABLE s.t (id INT, b LANCE_BLOB)")
+    house.run("INSERT INTO s.t VALUES (1, 'x'::BLOB)")
+    house.run("INSERT INTO S.T SELECT id + 1, b FROM lance.s.t")
+    house.run('CREATE TABLE "s$deep".t AS SELECT * FROM s.t')
+    rows = pa.table({"id": [1, 2]})
+    client = fl.connect(house.uri)
+    for path in (["s", "put"], ["lance", "s$deep", "put"]):
+        writer, answers = client.do_put(fl.FlightDescriptor.for_path(*path), rows.schema)
+        writer.write_table(rows)
+        writer.done_writing()
+        assert answers.read().to_pybytes() == b'{"version":1,"rows":2}'
+        writer.close()
+    with house.connection.cursor() as cursor:
+        assert cursor.adbc_ingest("ing", rows, mode="create", db_schema_name="s$deep") == 2
+        assert cursor.adbc_ingest("ing", rows, mode="append", catalog_name="lance", db_schema_name="s$deep") == 2
+        with pytest.raises(Exception, match=r"(?s)no schema .*gone.*NotFound"):
+            cursor.adbc_ingest("ing", rows, mode="create", db_schema_name="gone")
+    assert (names.tables("s"), names.tables("s", "deep")) == (["put", "t"], ["ing", "put", "t"])
+    copied = names.dataset("s", "deep", "t")
+    copied.validate()
+    assert copied.scanner(blob_handling="all_binary").to_table().to_pylist() == [
+        {"id": 1, "b": b"x"},
+        {"id": 2, "b": b"x"},
+    ]
+    assert names.dataset("s", "deep", "ing").count_rows() == 4
+
+    for sql, told in [
+        ("DROP SCHEMA s", r"holds schema s.deep, table deep.ing, table deep.put and 3 more.*FailedPrecondition"),
+        ("DROP SCHEMA s RESTRICT", "FailedPrecondition"),
+        ("DROP SCHEMA s CASCADE", "CASCADE is refused"),
+        ("DROP SCHEMA gone", "NotFound"),
+        ("DROP SCHEMA main", "FailedPrecondition"),
+    ]:
+        with pytest.raises(Exception, match=told):
+            house.run(sql)
+    house.run("DROP SCHEMA IF EXISTS gone")
+    for table in ("s.t", "s.put", '"s$deep".t', '"s$deep".put', '"s$deep".ing'):
+        house.run(f"DROP TABLE {table}")
+    house.run('DROP SCHEMA "s$deep"')
+    house.run("DROP SCHEMA S")
+    assert (names.schemas(), sorted(p.name for p in (house.path / "root").iterdir())) == ([], ["__manifest"])
+    with pytest.raises(Exception, match="NotFound"):
+        house.rows("SELECT * FROM s.t")
+    house.run("CREATE SCHEMA s")
+    house.run("CREATE TABLE s.t (other INT)")
+    assert house.rows("SELECT * FROM s.t") == []
+
+
+def test_schemas_of_several_catalogs(binary, tmp_path):
+    """A schema belongs to the catalog that the statement names, else to the first; so do tables that it gets."""
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root in roots:
+        root.mkdir()
+    with (
+        Server(binary, {r.name: r for r in roots}) as server,
+        dbapi.connect(server.uri, autocommit=True) as connection,
+    ):
+        house = House(tmp_path, connection, server.uri)
+        house.run("CREATE SCHEMA two.s")
+        house.run("CREATE SCHEMA a")
+        house.run("CREATE TABLE two.s.t AS SELECT 1 AS id")
+        with pytest.raises(Exception, match="NotFound"):
+            house.run("CREATE TABLE s.t (id INT)")
+        house.run("INSERT INTO two.s.t SELECT 2")
+        one, two = Names(roots[0]), Names(roots[1])
+        assert (one.schemas(), two.schemas(), two.tables("s")) == (["a"], ["s"], ["t"])
+        assert two.dataset("s", "t").to_table().to_pylist() == [{"id": 1}, {"id": 2}]
+        house.run("DROP TABLE TWO.S.T")
+        house.run("DROP SCHEMA two.s")
+        assert (one.schemas(), two.schemas()) == (["a"], [])
+        server.check_panics()
+
+
+def test_objects_are_used_again(house, outside):
+    """INSERT SELECT within a managed table refers to the objects that are there, and reads no payload out of line:
+    it does so while they are away. Between tables External values stay references and the rest is copied.
+
+    CAP-7 GC-3 RWR-3 MAT-5"""
+    house.run(
+        "CREATE TABLE t (id INT, img LANCE_BLOB) "
+        """WITH (managed = true, "img.inline" = 16, "img.dedicated" = 1000)"""
+    )
+    values = [b"small", b"p" * 100, b"q" * 200, b"D" * 5000, b"", None]
+    house.many("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+    house.run(f"INSERT INTO t VALUES (6, blob_ref('{outside}', 3, 4))")
+    values.append(b"3456")
+    folder = house.path / "root" / "t.lance"
+    before = sorted((folder / "_blobs").iterdir())
+    (folder / "_blobs").rename(folder / "away")
+    assert house.run("INSERT INTO t SELECT id + 10, img FROM t") == 7
+    assert house.run("INSERT INTO t SELECT id + 10, img FROM t WHERE id >= 10") == 7
+    assert not (folder / "_blobs").exists()
+    (folder / "away").rename(folder / "_blobs")
+    assert house.blobs("t", "img") == values * 3
+    kinds = house.rows("SELECT blob_kind(img) k, count(*) n FROM t GROUP BY ALL ORDER BY k")
+    assert {r["k"]: r["n"] for r in kinds} == {"inline": 6, "managed": 9, "external": 3, None: 3}
+
+    # The first rows go, and with them nothing that the others mean.
+    ds = house.lance("t")
+    ds.delete("id < 20")
+    ds.optimize.compact_files()
+    ds.cleanup_old_versions(older_than=datetime.timedelta(0), delete_unverified=True)
+    assert house.blobs("t", "img") == values
+    assert sorted((folder / "_blobs").iterdir()) == before
+
+    house.run("CREATE TABLE u (id INT, img LANCE_BLOB)")
+    assert house.run("INSERT INTO u SELECT * FROM t") == 7
+    shutil.rmtree(folder)
+    assert house.blobs("u", "img") == values
+    (house.path / "ext" / "a b.bin").unlink()
+    house.run("CREATE TABLE v AS SELECT * FROM u")  # no External object is read for a copy
+    assert house.rows("SELECT blob_kind(img) k FROM v WHERE id = 26") == [{"k": "external"}]
+    assert house.rows("SELECT blob_descriptor(img).size s FROM v WHERE id = 26") == [{"s": 4}]
+
+
+def test_sidecars_become_managed(house):
+    """A table that opts in refers to the sidecars of its older files; without, bytes are copied (RWR-3, WRT-5)."""
+    house.run("""CREATE TABLE t (id INT, img LANCE_BLOB) WITH ("img.inline" = 0, "img.dedicated" = 1000)""")
+    values = [b"p" * 100, b"D" * 5000]
+    house.many("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+    sidecars = sorted((house.path / "root" / "t.lance" / "data").glob("*/*.blob"))
+    house.run("INSERT INTO t SELECT id + 2, img FROM t")
+    more = sorted((house.path / "root" / "t.lance" / "data").glob("*/*.blob"))
+    assert (len(sidecars), len(more)) == (2, 4)
+    house.run("ALTER TABLE t SET (managed = true)")
+    house.run("INSERT INTO t SELECT id + 4, img FROM t")
+    assert sorted((house.path / "root" / "t.lance" / "data").glob("*/*.blob")) == more
+    assert not (house.path / "root" / "t.lance" / "_blobs").exists()
+    kinds = house.rows("SELECT blob_kind(img) k FROM t ORDER BY id")
+    assert [r["k"] for r in kinds] == ["packed", "dedicated"] * 2 + ["managed"] * 4
+    assert house.blobs("t", "img") == values * 4
+    house.lance("t").optimize.compact_files()
+    assert house.blobs("t", "img") == values * 4

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
@@ -212,5 +213,84 @@ func TestRemovedRows(t *testing.T) {
 	h.expect(`SELECT id FROM t ORDER BY id`, `[{"id":3},{"id":4}]`)
 	if o := h.do(`DELETE FROM t`); o.Rows != 2 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// Rows that refer to objects of their own table are published right after the
+// version that was read, however many write at once (GC-3).
+func TestSharedObjectsBesideOtherWrites(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, img LANCE_BLOB) WITH (managed = true, "img.inline" = 0)`)
+	h.do(`INSERT INTO t VALUES (0, 'payload'::BLOB)`)
+	const writers, each = 6, 4
+	var group errgroup.Group
+	for range writers {
+		group.Go(func() error {
+			for range each {
+				c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `INSERT INTO t SELECT id + 1, img FROM t WHERE id = 0`)
+				if err != nil {
+					return err
+				}
+				if o, err := c.Run(t.Context(), nil); err != nil || o.Rows != 1 {
+					return fmt.Errorf("%d rows: %w", o.Rows, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	h.expect(`SELECT count(*) n, count(DISTINCT blob_bytes(img)) d FROM t`, `[{"d":1,"n":25}]`)
+	h.expect(`SELECT DISTINCT blob_kind(img) k FROM t`, `[{"k":"managed"}]`)
+}
+
+// What blob_ref makes is copied with the plan of a statement, is null for null,
+// and stays what it is through joins, sorts and lists.
+func TestGivenReferencesThroughPlans(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, img LANCE_BLOB, all_of LANCE_BLOB[])`)
+	root, err := h.cat.Root("lance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := root.Join("x").AbsoluteURI()
+	h.do(`INSERT INTO t WITH r AS (SELECT i, blob_ref('` + uri + `', i, i + 1) b FROM range(3) r(i))
+		SELECT a.i, b.b, list(a.b) OVER () FROM r a JOIN r b USING (i) UNION ALL SELECT 9, blob_ref(NULL), NULL ORDER BY 1 DESC`)
+	h.expect(`SELECT id, blob_uri(img) = '`+uri+`' u, blob_descriptor(img).position p, blob_descriptor(img).size s, len(all_of) n FROM t ORDER BY id`,
+		`[{"id":0,"n":3,"p":0,"s":1,"u":true},{"id":1,"n":3,"p":1,"s":2,"u":true},{"id":2,"n":3,"p":2,"s":3,"u":true},{"id":9,"n":null,"p":null,"s":null,"u":null}]`)
+}
+
+// All rows that are bound to one row of VALUES are one query, in their order.
+func TestBoundRowsAreOneQuery(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id SMALLINT, name VARCHAR, img LANCE_BLOB)`)
+	c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `INSERT INTO t VALUES (? + 1, upper(?), ?)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 5000
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `%s{"0":%d,"1":"n%d","2":"%s"}`, []string{"[", ","}[min(i, 1)], i, i, []string{"eHl6", ""}[i%2])
+	}
+	bound := rows(t, text.String()+"]",
+		arrow.Field{Name: "0", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		arrow.Field{Name: "1", Type: arrow.BinaryTypes.String, Nullable: true},
+		arrow.Field{Name: "2", Type: arrow.BinaryTypes.LargeBinary, Nullable: true})
+	parts := []arrow.RecordBatch{bound.NewSlice(0, 1000), bound.NewSlice(1000, n)}
+	defer parts[0].Release()
+	defer parts[1].Release()
+	if o, err := c.Run(t.Context(), parts); err != nil || o.Rows != n || o.Version != 2 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	h.expect(`SELECT count(*) n, sum(id) s, count_if(name = 'N' || (id - 1)) u, count_if(blob_size(img) = CASE WHEN id % 2 = 1 THEN 3 ELSE 0 END) b FROM t`,
+		`[{"b":"5000","n":5000,"s":"12502500","u":"5000"}]`)
+	h.expect(`SELECT bool_and(id = rn) o FROM (SELECT id, row_number() OVER () rn FROM lance_scan('t'))`, `[{"o":true}]`)
+
+	late := rows(t, `[{"0":1,"1":"a","2":null},{"0":40000,"1":"b","2":null}]`, bound.Schema().Fields()...)
+	_, err = c.Run(t.Context(), []arrow.RecordBatch{late})
+	if want := `column id, row 1 of the parameters: "40001" is no value of SMALLINT; it takes whole numbers from -32768 to 32767`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

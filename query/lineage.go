@@ -467,7 +467,7 @@ func (a *analysis) cast(from, to any) error {
 	case f.reference && t.id == "BLOB":
 		a.payload = true
 		return nil
-	case f.reference && t.reference || t.reference && (f.id == "" || strings.Contains(f.id, "NULL")): // a null literal
+	case f.reference && t.reference || holds(to) && (f.id == "" || strings.Contains(f.id, "NULL")): // a null literal
 		return nil
 	case f.reference && t.id == "VARCHAR" || !f.reference && t.id == "VARCHAR":
 		return misuse("a blob column has no text form")

@@ -43,7 +43,7 @@ func (c *Change) schemaNamed() (catalog.Schema, error) {
 			return s, nil
 		}
 	}
-	return s, c.text.ErrorAt(c.text.Target.Span(), "there is no catalog %q; there is %s. A schema within a schema is written by its path: %q",
+	return s, fault.New(fault.NotFound, "query: there is no catalog %q; there is %s. A schema within a schema is written by its path: %q",
 		s.Catalog, strings.Join(catalogs, ", "), strings.Join(path, "$"))
 }
 
