@@ -14,7 +14,7 @@ def house(binary, tmp_path):
     """A server over a root of its own, and a connection to it."""
     root = tmp_path / "root"
     root.mkdir()
-    with Server(binary, root) as server, dbapi.connect(server.uri, autocommit=True) as connection:
+    with Server(binary, root, external=[tmp_path]) as server, dbapi.connect(server.uri, autocommit=True) as connection:
         yield House(root, connection)
         server.check_alive()
         server.check_panics()
@@ -132,3 +132,82 @@ def test_deletes_beside_pylance(house):
     ds = house.lance("t")
     ds.validate()
     assert set(ds.to_table(columns=["id"]).column(0).to_pylist()) == {*range(10, 50), *range(52, 90), *range(201, 210)}
+
+
+@pytest.mark.parametrize("managed", [False, True], ids=["plain", "managed"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_updated_rows(house, tmp_path, stable, managed):
+    """RWR-7, RWR-8: an update of other columns keeps every blob, copies no managed object, keeps row ids and the
+    versions that made rows; pylance goes on, through its index too."""
+    outside = tmp_path / "outside.bin"
+    outside.write_bytes(bytes(range(200)))
+    sizes = {0: 10, 1: 100_000, 2: 5_000_000, 3: None, 4: 0}
+    values = [None if sizes[n % 5] is None else bytes([n]) * sizes[n % 5] for n in range(20)]
+    values[7] = lance.Blob.from_uri(outside.as_uri(), position=5, size=50)
+    want = [bytes(range(5, 55)) if isinstance(v, lance.Blob) else v for v in values]
+    field = lance.blob_field("img")
+    table = pa.table(
+        [pa.array(range(20)), pa.array([f"n{n}" for n in range(20)]), lance.blob_array(values)],
+        schema=pa.schema(
+            [("id", pa.int64()), ("name", pa.string()), field],
+            metadata={"lance.blob.managed": "true"} if managed else None,
+        ),
+    )
+    lance.write_dataset(
+        table,
+        house.path("t"),
+        max_rows_per_file=8,
+        enable_stable_row_ids=stable,
+        data_storage_version="2.2",
+        allow_external_blob_outside_bases=True,
+    ).create_scalar_index("name", "BTREE")
+    objects = set((house.path("t") / "_blobs").rglob("*"))
+    assert bool(objects) == managed
+    meta = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"] if stable else []
+    before = {row["id"]: row for row in house.lance("t").to_table(columns=["id", *meta]).to_pylist()}
+
+    assert house.run("UPDATE t SET name = name || '!' WHERE id IN (1, 2, 7, 9, 14, 15, 16, 17)") == 8
+    names = {n: f"n{n}" + ("!" if n in (1, 2, 7, 9, 14, 15, 16, 17) else "") for n in range(20)}
+    ds = house.lance("t")
+    ds.validate()
+    assert contents(ds) == sorted((n, names[n], want[n]) for n in range(20))
+    assert set((house.path("t") / "_blobs").rglob("*")) == objects
+    if stable:
+        after = {row["id"]: row for row in ds.to_table(columns=["id", *meta]).to_pylist()}
+        for n in range(20):
+            assert after[n]["_rowid"] == before[n]["_rowid"]
+            assert after[n]["_row_created_at_version"] == before[n]["_row_created_at_version"]
+            assert (after[n]["_row_last_updated_at_version"] == ds.version) == (names[n] != f"n{n}")
+    assert ds.to_table(filter="name = 'n2!'", columns=["id"]).to_pylist() == [{"id": 2}]
+    assert ds.to_table(filter="name in ('n2', 'n3')", columns=["id"]).to_pylist() == [{"id": 3}]
+    assert house.rows("SELECT id FROM t WHERE name IN ('n2', 'n3', 'n9!') ORDER BY id") == [(3,), (9,)]
+    fetched = dict(zip(*house.lance("t").to_table(columns=["id", "name"]).to_pydict().values(), strict=True))
+    assert fetched == names
+
+    assert house.run("UPDATE t SET img = ?, name = 'new' WHERE id = 2", (b"Z" * 3_000_000,)) == 1
+    assert house.run("UPDATE t SET img = (SELECT img FROM t WHERE id = 7) WHERE id = 3") == 1
+    names[2], want[2], want[3] = "new", b"Z" * 3_000_000, want[7]
+    ds = house.lance("t")
+    assert contents(ds) == sorted((n, names[n], want[n]) for n in range(20))
+    operation = ds.get_transactions()[0].operation
+    assert operation.update_mode == "rewrite_rows"
+    assert operation.fields_for_preserving_frag_bitmap
+    ds.update({"name": "'theirs'"}, where="id = 9")
+    ds.delete("id = 0")
+    names[9] = "theirs"
+    assert house.run("UPDATE t SET name = 'all'") == 19
+    ds = house.lance("t")
+    ds.optimize.compact_files()
+    assert contents(house.lance("t")) == sorted((n, "all", want[n]) for n in range(1, 20))
+    assert house.rows("SELECT id FROM t WHERE blob_bytes(img) = '\\x02\\x02'::BLOB") == []
+
+
+def test_updates_lose_to_updates(house):
+    """The later of two changes of one row is refused and leaves nothing behind."""
+    lance.write_dataset(pictures(range(50)), house.path("t"), data_storage_version="2.2")
+    old = house.lance("t")
+    assert house.run("UPDATE t SET name = 'ours' WHERE id = 5") == 1
+    assert old.update({"name": "'theirs'"}, where="id = 6", conflict_retries=0)["num_rows_updated"] == 1
+    with pytest.raises(OSError, match="concurrent writers"):
+        lance.dataset(house.path("t"), version=1).update({"name": "'theirs'"}, where="id = 5", conflict_retries=0)
+    assert dict(house.rows("SELECT id, name FROM t WHERE id < 8 AND id > 4")) == {5: "ours", 6: "theirs", 7: "n7"}

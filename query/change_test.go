@@ -161,6 +161,15 @@ func TestRefusedChanges(t *testing.T) {
 		{`WITH w AS (SELECT 1 AS id) DELETE FROM t USING w WHERE t.id = w.idd`, `statement: line 1, column 63: `, fault.Invalid},
 		{`DELETE FROM t WHERE img = 'x'::BLOB`, `blob_bytes(b)`, fault.Invalid},
 		{`DELETE FROM t RETURNING id`, `RETURNING is refused`, fault.Invalid},
+		{`UPDATE t SET nme = 'a'`, `statement: line 1, column 14: the table has no column "nme"`, fault.Invalid},
+		{`UPDATE t SET name = 'a', name = 'b'`, `statement: line 1, column 26: column name is set twice`, fault.Invalid},
+		{`UPDATE t SET id = nme || 'é', name = nome`, `statement: line 1, column 19: `, fault.Invalid},
+		{`UPDATE t SET name = 'a' WHERE idd = 1`, `statement: line 1, column 31: `, fault.Invalid},
+		{`UPDATE t SET img = 5`, `statement: line 1, column 20: a blob column takes BLOB values, blob columns and blob_ref(…), not the number 5`, fault.Invalid},
+		{`UPDATE t SET img = id > 3`, `statement: line 1, column 20: blob column img takes BLOB values, blob columns and blob_ref(…), not BOOLEAN`, fault.Invalid},
+		{`UPDATE t SET id = NULL`, `column id, row 0: null, but the column must not be null`, fault.Invalid},
+		{`UPDATE t SET id = 'x'`, `Could not convert string 'x' to INT32`, fault.Invalid},
+		{`UPDATE gone SET id = 1`, `gone`, fault.NotFound},
 		{`TRUNCATE gone`, `gone`, fault.NotFound},
 	} {
 		_, err := h.change(c.sql)
@@ -293,4 +302,45 @@ func TestBoundRowsAreOneQuery(t *testing.T) {
 	if want := `column id, row 1 of the parameters: "40001" is no value of SMALLINT; it takes whole numbers from -32768 to 32767`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
+
+func TestChangedRows(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, name VARCHAR, img LANCE_BLOB, st STRUCT(a INT, b LANCE_BLOB), l LANCE_BLOB[]) WITH ("img.inline" = 2)`)
+	h.do(`INSERT INTO t SELECT id, 'n' || id, ('v' || id)::BLOB, {'a': id, 'b': 'in'::BLOB}, ['x'::BLOB, NULL] FROM range(4) r(id)`)
+	h.do(`INSERT INTO t SELECT id, 'n' || id, ('v' || id)::BLOB, NULL, [] FROM range(4, 8) r(id)`)
+	for _, c := range []struct {
+		sql  string
+		rows int64
+		want string
+	}{
+		{`UPDATE t SET name = 'x' WHERE id = 77`, 0, `[{"r":"n0v0"}]`},
+		{`UPDATE t SET name = upper(name) || id WHERE id < 2`, 2, `[{"r":"N00v0"}]`},
+		{`UPDATE t AS u SET name = v.w, id = u.id FROM (VALUES (0, 'a'), (0, 'a'), (5, 'b')) v(k, w) WHERE u.id = v.k`, 2, `[{"r":"av0"}]`},
+		{`UPDATE t SET img = 'neu'::BLOB, name = DEFAULT WHERE blob_size(img) = 2 AND id = 0`, 1, `[{"r":null}]`},
+		{`UPDATE t SET (name, img) = (id::VARCHAR, NULL)`, 8, `[{"r":null}]`},
+		{`UPDATE t SET name = 'c', img = l[1] WHERE id = 0`, 1, `[{"r":"cx"}]`},
+		{`WITH w AS (SELECT 'd' AS x) UPDATE t SET name = x FROM w WHERE id = 0`, 1, `[{"r":"dx"}]`},
+		{`UPDATE t SET id = id + 10, name = name, img = img, st = st, l = l WHERE id > 0`, 7, `[{"r":"dx"}]`},
+	} {
+		before := h.version("t")
+		if o := h.do(c.sql); o.Rows != c.rows || (o.Version == before) != (c.rows == 0) || o.Version != h.version("t") {
+			t.Errorf("%s: %+v, before it version %d", c.sql, o, before)
+		}
+		h.expect(`SELECT name || decode(blob_bytes(img)) AS r FROM t WHERE id = 0`, c.want)
+	}
+	h.expect(`SELECT count(*) AS n, sum(id) AS s, count(img) AS i, sum(st.a) AS a, count(st.b) AS b, sum(len(l)) AS l FROM t`,
+		`[{"a":"6","b":4,"i":1,"l":"8","n":8,"s":"98"}]`)
+	h.expect(`SELECT decode(blob_bytes(st.b)) AS b, decode(blob_bytes(l[1])) AS l FROM t WHERE id = 13`, `[{"b":"in","l":"x"}]`)
+	c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `UPDATE t SET img = ?, name = ? WHERE id = ?`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := rows(t, `[{"1":"YWI=","2":"p","3":0},{"1":null,"2":"q","3":11},{"1":"YWJj","2":"r","3":0}]`,
+		arrow.Field{Name: "1", Type: arrow.BinaryTypes.Binary, Nullable: true},
+		arrow.Field{Name: "2", Type: arrow.BinaryTypes.String, Nullable: true},
+		arrow.Field{Name: "3", Type: arrow.PrimitiveTypes.Int32, Nullable: true})
+	if o, err := c.Run(t.Context(), []arrow.RecordBatch{values}); err != nil || o.Rows != 2 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	h.expect(`SELECT id, name, img FROM t WHERE id IN (0, 11) ORDER BY id`, `[{"id":0,"img":"YWI=","name":"p"},{"id":11,"img":null,"name":"q"}]`)
 }

@@ -18,9 +18,10 @@ type derived struct {
 }
 
 type derivedPart struct {
-	at   int // in the new text
-	size int
-	from statement.Span
+	at     int // in the new text
+	size   int
+	from   statement.Span
+	stands bool // other text than that of from
 }
 
 // derive begins a query with the WITH clause of the statement, if it has one.
@@ -43,8 +44,24 @@ func (d *derived) keep(s statement.Span) {
 		d.err = errors.Join(d.err, err)
 		return
 	}
-	d.parts = append(d.parts, derivedPart{d.text.Len(), len(text), s})
+	d.parts = append(d.parts, derivedPart{at: d.text.Len(), size: len(text), from: s})
 	d.text.WriteString(text)
+}
+
+// stand appends text in which errors are about a part of the statement.
+func (d *derived) stand(text string, s statement.Span) {
+	d.parts = append(d.parts, derivedPart{at: d.text.Len(), size: len(text), from: s, stands: true})
+	d.text.WriteString(text)
+}
+
+// embed appends another query made of the same statement.
+func (d *derived) embed(inner *derived) {
+	for _, p := range inner.parts {
+		p.at += d.text.Len()
+		d.parts = append(d.parts, p)
+	}
+	d.text.WriteString(inner.String())
+	d.err = errors.Join(d.err, inner.err)
 }
 
 // String is the query.
@@ -59,7 +76,11 @@ func (d *derived) place(err error) error {
 	}
 	offset := d.of.Target.Span().Start
 	for _, p := range d.parts {
-		if at.Offset >= p.at && at.Offset < p.at+max(p.size, 1) {
+		switch {
+		case at.Offset < p.at || at.Offset >= p.at+max(p.size, 1):
+		case p.stands:
+			offset = p.from.Start
+		default:
 			offset = statement.Origin(d.of.Text, p.from, at.Offset-p.at, d.edits...)
 		}
 	}

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -32,7 +31,9 @@ func (c *Change) prepareDelete(ctx context.Context) error {
 		return err
 	}
 	alias := c.rowsAlias(d.Alias)
-	rows := c.found(name, alias, []string{alias + "." + table.RowAddr}, d.Using, d.Where)
+	rows := c.derive()
+	rows.add("SELECT " + alias + "." + table.RowAddr)
+	c.foundIn(rows, name, alias, d.Using, d.Where)
 	if err := c.checkQuery(ctx, rows); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (c *Change) prepareDelete(ctx context.Context) error {
 	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
 		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
 			err := c.eachRow(params, func(params arrow.RecordBatch, row int) error {
-				return c.removeFound(ctx, m, name, rows.String(), params, row)
+				return c.removeFound(ctx, m, name, rows, params, row)
 			})
 			return table.MutationOptions{Predicate: predicate}, err
 		})
@@ -120,11 +121,10 @@ func (c *Change) rowsAlias(alias statement.Part) string {
 	return engine.Quote(alias.Text)
 }
 
-// found writes the query for the rows that a statement changes; from is the list
-// of tables beside the target, as the statement has it.
-func (c *Change) found(name catalog.Name, alias string, columns []string, from, where statement.Span) *derived {
-	d := c.derive()
-	d.add("SELECT " + strings.Join(columns, ", ") + " FROM lance_scan(" + literal(quoted(name)) + ", row_ids := true) AS " + alias)
+// foundIn appends where a query finds the rows that a statement changes; from is
+// the list of tables beside the target, as the statement has it.
+func (c *Change) foundIn(d *derived, name catalog.Name, alias string, from, where statement.Span) {
+	d.add(" FROM lance_scan(" + literal(quoted(name)) + ", row_ids := true) AS " + alias)
 	if !from.Empty() {
 		d.add(", ")
 		d.keep(from)
@@ -133,7 +133,6 @@ func (c *Change) found(name catalog.Name, alias string, columns []string, from, 
 		d.add(" WHERE ")
 		d.keep(where)
 	}
-	return d
 }
 
 // checkQuery prepares a query made of the statement: that says what is wrong
@@ -165,30 +164,30 @@ func (c *Change) learn(st *Statement) {
 }
 
 // rowsOf runs a query over the base of a mutation with one row of parameters.
-func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, text string, params arrow.RecordBatch, row int) (array.RecordReader, func(), error) {
+func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, query *derived, into *intoQuery, params arrow.RecordBatch, row int) (array.RecordReader, func(), error) {
 	session := c.session
 	session.Pins = []Pin{{Name: name, Ref: base.Ref()}}
-	st, err := c.engine.Prepare(ctx, session, text)
+	st, err := c.engine.prepare(ctx, session, query.String(), into)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, query.place(err)
 	}
 	if params != nil {
 		if err := st.bindAll(ctx, params, row); err != nil {
 			st.Close()
-			return nil, nil, err
+			return nil, nil, query.place(err)
 		}
 	}
 	rows, err := st.Query(ctx, QueryOptions{View: schema.Logical, AsPrepared: true})
 	if err != nil {
 		st.Close()
-		return nil, nil, err
+		return nil, nil, query.place(err)
 	}
 	return rows, func() { rows.Release(); st.Close() }, nil
 }
 
 // removeFound removes the rows whose addresses a query answers.
-func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalog.Name, text string, params arrow.RecordBatch, row int) error {
-	rows, end, err := c.rowsOf(ctx, m.Base(), name, text, params, row)
+func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalog.Name, query *derived, params arrow.RecordBatch, row int) error {
+	rows, end, err := c.rowsOf(ctx, m.Base(), name, query, nil, params, row)
 	if err != nil {
 		return err
 	}
@@ -202,5 +201,5 @@ func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalo
 			return err
 		}
 	}
-	return rows.Err()
+	return query.place(rows.Err())
 }

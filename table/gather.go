@@ -12,6 +12,10 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 )
 
+// Gather builds the array whose i-th value is a's rows[i]-th one. Rows may repeat
+// and stand in any order; each must lie in [0, a.Len()). The type is kept exactly.
+func Gather(a arrow.Array, rows []int) (arrow.Array, error) { return gather(a, rows) }
+
 // gather builds the array whose i-th value is a's rows[i]-th one. Rows may
 // repeat and stand in any order; each must lie in [0, a.Len()). The type is
 // kept exactly, child names, nullability and dictionaries included.

@@ -71,14 +71,15 @@ func (s *Snapshot) Mutate() (*Mutation, error) {
 func (m *Mutation) Base() *Snapshot { return m.base }
 
 // Remove removes the rows at these addresses (RowAddr of a scan of Base) and
-// answers how many of them were not removed by an earlier call.
-func (m *Mutation) Remove(addresses []uint64) (uint64, error) {
-	fresh := uint64(0)
-	for _, a := range addresses {
+// answers the places in the list of those that no earlier call removed, each row
+// once.
+func (m *Mutation) Remove(addresses []uint64) ([]int, error) {
+	var fresh []int
+	for place, a := range addresses {
 		i, ok := m.fragments[a>>32]
 		offset := a & (1<<32 - 1)
 		if !ok || offset >= m.base.Manifest().Fragments[i].PhysicalRows {
-			return fresh, fault.New(fault.Internal, "table: version %d of %s has no row at address %d", m.base.Version(), m.base.table.name, a)
+			return fresh, m.noRow(a)
 		}
 		marks := m.marks[i]
 		if marks == nil {
@@ -86,11 +87,33 @@ func (m *Mutation) Remove(addresses []uint64) (uint64, error) {
 			m.marks[i] = marks
 		}
 		if marks.Add(offset) {
-			fresh++
+			fresh = append(fresh, place)
 		}
 	}
-	m.removed += fresh
+	m.removed += uint64(len(fresh))
 	return fresh, nil
+}
+
+// Positions gives the places in scan order, for ScanRequest.Rows, of the rows at
+// addresses, which must be live.
+func (m *Mutation) Positions(ctx context.Context, addresses []uint64) ([]uint64, error) {
+	out := make([]uint64, len(addresses))
+	for i, a := range addresses {
+		at, ok := m.fragments[a>>32]
+		if !ok {
+			return nil, m.noRow(a)
+		}
+		live, err := m.base.deletions(ctx, &m.base.Manifest().Fragments[at])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = m.base.loaded.starts[at] + live.LiveBefore(a&(1<<32-1))
+	}
+	return out, nil
+}
+
+func (m *Mutation) noRow(address uint64) error {
+	return fault.New(fault.Internal, "table: version %d of %s has no row at address %d", m.base.Version(), m.base.table.name, address)
 }
 
 // RemoveAll removes every row, and reads nothing.
