@@ -167,7 +167,7 @@ func TestRefusedChanges(t *testing.T) {
 		{`UPDATE t SET name = 'a' WHERE idd = 1`, `statement: line 1, column 31: `, fault.Invalid},
 		{`UPDATE t SET img = 5`, `statement: line 1, column 20: a blob column takes BLOB values, blob columns and blob_ref(…), not the number 5`, fault.Invalid},
 		{`UPDATE t SET img = id > 3`, `statement: line 1, column 20: blob column img takes BLOB values, blob columns and blob_ref(…), not BOOLEAN`, fault.Invalid},
-		{`UPDATE t SET id = NULL`, `column id, row 0: null, but the column must not be null`, fault.Invalid},
+		{`UPDATE t SET id = NULL`, `column id, row 0 of those found: null, but the column must not be null`, fault.Invalid},
 		{`UPDATE t SET id = 'x'`, `Could not convert string 'x' to INT32`, fault.Invalid},
 		{`UPDATE gone SET id = 1`, `gone`, fault.NotFound},
 		{`TRUNCATE gone`, `gone`, fault.NotFound},
@@ -302,12 +302,19 @@ func TestBoundRowsAreOneQuery(t *testing.T) {
 	if want := `column id, row 1 of the parameters: "40001" is no value of SMALLINT; it takes whole numbers from -32768 to 32767`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
+}
 
 func TestChangedRows(t *testing.T) {
 	h := writable(t)
 	h.do(`CREATE TABLE t (id INT, name VARCHAR, img LANCE_BLOB, st STRUCT(a INT, b LANCE_BLOB), l LANCE_BLOB[]) WITH ("img.inline" = 2)`)
 	h.do(`INSERT INTO t SELECT id, 'n' || id, ('v' || id)::BLOB, {'a': id, 'b': 'in'::BLOB}, ['x'::BLOB, NULL] FROM range(4) r(id)`)
 	h.do(`INSERT INTO t SELECT id, 'n' || id, ('v' || id)::BLOB, NULL, [] FROM range(4, 8) r(id)`)
+	root, err := h.cat.Root("lance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.do(`CREATE TABLE u (img LANCE_BLOB)`)
+	h.do(`INSERT INTO u VALUES (blob_ref('` + root.Join("x").AbsoluteURI() + `'))`)
 	for _, c := range []struct {
 		sql  string
 		rows int64
@@ -342,5 +349,9 @@ func TestChangedRows(t *testing.T) {
 	if o, err := c.Run(t.Context(), []arrow.RecordBatch{values}); err != nil || o.Rows != 2 {
 		t.Errorf("%+v, %v", o, err)
 	}
+	if o := h.do(`UPDATE t SET img = blob_ref(blob_uri(u.img), 0, 4) FROM u WHERE t.id = 12`); o.Rows != 1 {
+		t.Errorf("%+v", o)
+	}
+	h.expect(`SELECT blob_kind(img) AS k, blob_descriptor(img).size AS s FROM t WHERE id = 12`, `[{"k":"external","s":4}]`)
 	h.expect(`SELECT id, name, img FROM t WHERE id IN (0, 11) ORDER BY id`, `[{"id":0,"img":"YWI=","name":"p"},{"id":11,"img":null,"name":"q"}]`)
 }

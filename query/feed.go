@@ -79,19 +79,28 @@ func (f *feed) origin(source uint32) (blob.Origin, error) {
 	return blob.Origin{Resolver: o.Resolver, Owner: o.Owner, Same: same}, nil
 }
 
-// feed runs the statement for a feed.
-func (s *Statement) feed(ctx context.Context, f *feed) error {
+// rows starts the statement on the versions that it was prepared on; blob columns
+// come as references.
+func (s *Statement) rows(ctx context.Context) (*result, error) {
 	if s.bound != nil {
 		s = s.bound
 	}
 	r, p, err := s.take(ctx, true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := s.start(ctx, r, p, QueryOptions{View: schema.Logical})
 	if err != nil {
 		p.prepared.Close()
 		r.close()
+	}
+	return rows, err
+}
+
+// feed runs the statement for a feed.
+func (s *Statement) feed(ctx context.Context, f *feed) error {
+	rows, err := s.rows(ctx)
+	if err != nil {
 		return err
 	}
 	defer rows.Release()
@@ -119,6 +128,20 @@ func (f *feed) take(ctx context.Context, rows *result) error {
 }
 
 func (f *feed) write(ctx context.Context, batch arrow.RecordBatch) error {
+	shaped, err := f.shaped(batch)
+	if err != nil {
+		return err
+	}
+	defer shaped.Release()
+	if err := f.into.Write(ctx, shaped); err != nil {
+		return f.numbered(err)
+	}
+	f.wrote += batch.NumRows()
+	return nil
+}
+
+// shaped gives rows of a result the feed's schema. The caller releases them.
+func (f *feed) shaped(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, 0, batch.NumCols())
 	defer func() {
 		for _, c := range columns {
@@ -128,18 +151,12 @@ func (f *feed) write(ctx context.Context, batch arrow.RecordBatch) error {
 	for i, c := range batch.Columns() {
 		data, err := f.data(c.Data(), f.input.Field(i).Type)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		columns = append(columns, array.MakeFromData(data))
 		data.Release()
 	}
-	shaped := array.NewRecordBatch(f.input, columns, batch.NumRows())
-	defer shaped.Release()
-	if err := f.into.Write(ctx, shaped); err != nil {
-		return f.numbered(err)
-	}
-	f.wrote += batch.NumRows()
-	return nil
+	return array.NewRecordBatch(f.input, columns, batch.NumRows()), nil
 }
 
 // numbered gives the row in an error about a value its number among all rows of

@@ -273,7 +273,7 @@ func (c *Change) into(ctx context.Context, session Session, edits []statement.Ed
 		if err != nil {
 			return q, err
 		}
-		if err := c.fits(f, t, given[i].Type); err != nil {
+		if err := c.fits(f, t, given[i].Type, c.text.Insert.Source); err != nil {
 			return q, err
 		}
 		fill := filling(t, given[i].Type)
@@ -354,9 +354,9 @@ func holdsBytes(t, fill *engine.Type) bool {
 
 // fits refuses columns that no cast makes a field's: what is no value of bytes
 // in the place of a blob, and blobs in the place of anything but bytes.
-func (c *Change) fits(f *schema.Field, t, given *engine.Type) error {
+func (c *Change) fits(f *schema.Field, t, given *engine.Type, at statement.Span) error {
 	if given.IsReference() && !t.IsReference() && t.ID != engine.TypeBlob {
-		return c.text.ErrorAt(c.text.Insert.Source, "column %s of type %s takes no blob values; %s", f.FullName(), typeText(t), engine.Advice)
+		return c.text.ErrorAt(at, "column %s of type %s takes no blob values; %s", f.FullName(), typeText(t), engine.Advice)
 	}
 	if !t.IsReference() || given.IsReference() || given.Unknown() {
 		return nil
@@ -365,7 +365,7 @@ func (c *Change) fits(f *schema.Field, t, given *engine.Type) error {
 	case engine.TypeBlob, engine.TypeVarchar, engine.TypeNull, engine.TypeInteger: // INTEGER is what NULL alone is
 		return nil
 	}
-	return c.text.ErrorAt(c.text.Insert.Source, "blob column %s takes BLOB values, blob columns and blob_ref(…), not %s", f.FullName(), given)
+	return c.text.ErrorAt(at, "blob column %s takes BLOB values, blob columns and blob_ref(…), not %s", f.FullName(), given)
 }
 
 // byName matches the columns of a query with those of the table by name.

@@ -11,7 +11,6 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
-	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
 )
 
@@ -164,23 +163,28 @@ func (c *Change) learn(st *Statement) {
 }
 
 // rowsOf runs a query over the base of a mutation with one row of parameters.
-func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, query *derived, into *intoQuery, params arrow.RecordBatch, row int) (array.RecordReader, func(), error) {
+// Blob columns come as references.
+func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, query *derived, into *intoQuery, params arrow.RecordBatch, row int) (_ *result, end func(), err error) {
 	session := c.session
 	session.Pins = []Pin{{Name: name, Ref: base.Ref()}}
 	st, err := c.engine.prepare(ctx, session, query.String(), into)
 	if err != nil {
 		return nil, nil, query.place(err)
 	}
+	defer func() {
+		if err != nil {
+			st.Close()
+			err = query.place(err)
+		}
+	}()
 	if params != nil {
 		if err := st.bindAll(ctx, params, row); err != nil {
-			st.Close()
-			return nil, nil, query.place(err)
+			return nil, nil, err
 		}
 	}
-	rows, err := st.Query(ctx, QueryOptions{View: schema.Logical, AsPrepared: true})
+	rows, err := st.rows(ctx)
 	if err != nil {
-		st.Close()
-		return nil, nil, query.place(err)
+		return nil, nil, err
 	}
 	return rows, func() { rows.Release(); st.Close() }, nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
-	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -47,6 +47,7 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.session.gifts = &gifts{}
 	up := &updating{name: name}
 	alias := c.rowsAlias(u.Alias)
 	rows, err := c.updated(snapshot.Schema(), up, alias)
@@ -67,8 +68,11 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 	}
 	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
 		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
-			writer := newReplacer(m, up)
-			err := c.eachRow(params, func(params arrow.RecordBatch, row int) error {
+			writer, err := c.newReplacer(m, up)
+			if err != nil {
+				return table.MutationOptions{}, err
+			}
+			err = c.eachRow(params, func(params arrow.RecordBatch, row int) error {
 				rows, end, err := c.rowsOf(ctx, m.Base(), name, up.rows, &up.query, params, row)
 				if err != nil {
 					return err
@@ -156,8 +160,8 @@ func (c *Change) fill(ctx context.Context, up *updating, rows *derived) error {
 		}
 		at := c.text.Update.Set[i].Value
 		from := given[len(identity)+i].Type
-		if err := fitsBlob(f, t, from); err != nil {
-			return c.text.ErrorAt(at, "%s", err)
+		if err := c.fits(f, t, from, at); err != nil {
+			return err
 		}
 		fill := filling(t, from)
 		whole.add(", ")
@@ -188,11 +192,21 @@ type replacer struct {
 	mutation *table.Mutation
 	up       *updating
 	carrier  *table.Carrier
-	input    *arrow.Schema // of the new values, as an appender takes them
+	feed     *feed // of the new values
 }
 
-func newReplacer(m *table.Mutation, up *updating) *replacer {
-	return &replacer{mutation: m, up: up, carrier: m.Base().Carry()}
+func (c *Change) newReplacer(m *table.Mutation, up *updating) (*replacer, error) {
+	input, err := feedSchema(up.set)
+	return &replacer{mutation: m, up: up, carrier: m.Base().Carry(), feed: &feed{engine: c.engine, input: input, rows: "row %d of those found"}}, err
+}
+
+// origin finds where stored values come from: the carried ones, or those that
+// columns are set to, of which copies are made.
+func (r *replacer) origin(source uint32) (blob.Origin, error) {
+	if r.carrier.Carries(source) {
+		return r.carrier.Origins(source)
+	}
+	return r.feed.origin(source)
 }
 
 // replace takes a batch of the update's query. A row that is found again keeps
@@ -241,12 +255,6 @@ func (r *replacer) columns() []string { return append([]string{}, r.up.carried..
 
 // values takes the new values of some rows, in the form that an appender takes.
 func (r *replacer) values(found arrow.RecordBatch, rows []int) (arrow.RecordBatch, error) {
-	if r.input == nil {
-		var err error
-		if r.input, err = logicalSchema(r.up.set); err != nil {
-			return nil, err
-		}
-	}
 	fields := found.Schema().Fields()[len(identity):]
 	columns := make([]arrow.Array, len(fields))
 	defer func() {
@@ -264,7 +272,7 @@ func (r *replacer) values(found arrow.RecordBatch, rows []int) (arrow.RecordBatc
 	}
 	part := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(len(rows)))
 	defer part.Release()
-	return asLogical(part, r.input)
+	return r.feed.shaped(part)
 }
 
 // write joins carried columns and new values of the same rows.
@@ -279,17 +287,9 @@ func (r *replacer) write(ctx context.Context, scan *table.Scan, set arrow.Record
 	fields := append(carried.Schema().Fields(), part.Schema().Fields()...)
 	whole := array.NewRecordBatch(arrow.NewSchema(fields, nil), append(slices.Clone(carried.Columns()), part.Columns()...), carried.NumRows())
 	defer whole.Release()
-	return r.mutation.Replace(ctx, whole, ids, table.WriteOptions{Origins: r.carrier.Origins, AllowOutsideBases: true})
-}
-
-// fitsBlob refuses values of a blob column that no cast makes bytes.
-func fitsBlob(f *schema.Field, t, given *engine.Type) error {
-	if !t.IsReference() || given.IsReference() || given.Unknown() {
-		return nil
+	if err := r.mutation.Replace(ctx, whole, ids, table.WriteOptions{Origins: r.origin, AllowOutsideBases: true}); err != nil {
+		return r.feed.numbered(err)
 	}
-	switch given.ID {
-	case engine.TypeBlob, engine.TypeVarchar, engine.TypeNull, engine.TypeInteger: // INTEGER is what NULL alone is
-		return nil
-	}
-	return fault.New(fault.Invalid, "blob column %s takes BLOB values, blob columns and blob_ref(…), not %s", f.FullName(), given)
+	r.feed.wrote += carried.NumRows()
+	return nil
 }

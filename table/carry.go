@@ -16,41 +16,45 @@ import (
 type Carrier struct {
 	snapshot *Snapshot
 	resolver *blob.Resolver
-	owners   []*blob.Owner // by source number less one
+	owners   []*blob.Owner // by source number, without the mark and less one
 	numbers  map[*blob.Owner]uint32
 }
 
-// noOwner is the source number of values that no data file holds: all are null.
-const noOwner = 0
+// Source numbers of a carrier are marked, so that they can stand beside those of
+// others: the lower bits are the owner's place. Values that no data file holds,
+// which are all null, have the mark alone.
+const carried = uint32(1) << 31
 
 // Carry makes a carrier of rows of this version, for writes to this table.
 func (s *Snapshot) Carry() *Carrier {
 	return &Carrier{snapshot: s, resolver: s.Resolver(), numbers: map[*blob.Owner]uint32{}}
 }
 
+// Carries says whether a source number of a reference is this carrier's.
+func (c *Carrier) Carries(source uint32) bool { return source&carried != 0 }
+
 // Origins finds what the references of this carrier's batches come from. The
-// version must be protected until what is written is published (GC-3): the base
-// of a commit is.
+// rows must be live until what is written is published (GC-3): those that a
+// Mutation replaces are, or it fails.
 func (c *Carrier) Origins(source uint32) (blob.Origin, error) {
 	o := blob.Origin{Resolver: c.resolver, Same: true}
-	if source == noOwner {
-		return o, nil
-	}
-	if int(source) > len(c.owners) {
+	switch n := int(source &^ carried); {
+	case !c.Carries(source) || n > len(c.owners):
 		return o, fault.New(fault.Internal, "table: no source %d", source)
+	case n > 0:
+		o.Owner = c.owners[n-1]
 	}
-	o.Owner = c.owners[source-1]
 	return o, nil
 }
 
 func (c *Carrier) number(o *blob.Owner) uint32 {
 	if o == nil {
-		return noOwner
+		return carried
 	}
 	n, ok := c.numbers[o]
 	if !ok {
 		c.owners = append(c.owners, o)
-		n = uint32(len(c.owners))
+		n = carried | uint32(len(c.owners))
 		c.numbers[o] = n
 	}
 	return n
