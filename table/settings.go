@@ -195,12 +195,16 @@ func (t *Table) AddBase(ctx context.Context, branch string, b manifest.Base) (*S
 }
 
 // checkedBase brings the path of a base into the form that manifests hold:
-// absolute, local ones without a scheme.
+// absolute, local ones without a scheme. It must lie in a root or where External
+// values may.
 func (e *Env) checkedBase(ctx context.Context, b manifest.Base) (manifest.Base, error) {
 	if b.Path == "" {
 		return b, fault.New(fault.Invalid, "table: a base has no path")
 	}
 	loc, err := e.Locate(ctx, b.Path)
+	if err == nil {
+		err = e.access.Allows(loc.String()) // whoever registered one elsewhere could read it from then on
+	}
 	if err != nil {
 		return b, fmt.Errorf("table: base %q: %w", b.Path, err)
 	}
