@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/half"
 )
 
 // The bi profile shows every column in types that JDBC and ODBC tools read:
@@ -147,7 +148,7 @@ func biData(d arrow.ArrayData, to arrow.DataType, mem memory.Allocator) (arrow.A
 	case *array.Float16:
 		out := make([]float32, a.Len())
 		for i := range out {
-			out[i] = a.Value(i).Float32()
+			out[i] = half.Float32(a.Value(i))
 		}
 		return fixed(arrow.Float32Traits.CastToBytes(out), a, to, mem), nil
 	}

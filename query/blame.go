@@ -24,13 +24,13 @@ func blameFront(cast columnCast, _ int) string {
 }
 
 func blameBack(cast columnCast) string {
-	return fmt.Sprintf(") WHERE v IS NOT NULL AND TRY_CAST(v AS %s) IS NULL ORDER BY n LIMIT 1", cast.to)
+	return fmt.Sprintf(") WHERE v IS NOT NULL AND TRY(CAST(v AS %s)) IS NULL ORDER BY n LIMIT 1", cast.to)
 }
 
 // blame finds out which value made a query fail.
 func (c *Change) blame(ctx context.Context, session Session, q intoQuery, params arrow.RecordBatch, row int, f *feed, before int64, err error) error {
 	var cell *cellError
-	if errors.As(err, &cell) {
+	if errors.As(err, &cell) { // of the batch that was to be written next
 		return f.at(fault.Invalid, cell.column, cell.row, ": "+cell.text)
 	}
 	if fault.KindOf(err) != fault.Invalid || ctx.Err() != nil || !strings.Contains(err.Error(), "Error: ") {
@@ -90,16 +90,4 @@ func limits(f *schema.Field) string {
 		return fmt.Sprintf("; it takes whole numbers from 0 to %d", ^uint64(0)>>(64-bits))
 	}
 	return fmt.Sprintf("; it takes whole numbers from %d to %d", int64(-1)<<(bits-1), ^(int64(-1) << (bits - 1)))
-}
-
-// cellError is a value of a result that the column which it fills cannot hold.
-type cellError struct {
-	column string
-	row    int // of the batch
-	text   string
-}
-
-// Error says what is wrong.
-func (e *cellError) Error() string {
-	return fmt.Sprintf("column %s, row %d: %s", e.column, e.row, e.text)
 }

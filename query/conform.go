@@ -1,7 +1,9 @@
 package query
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -51,18 +53,21 @@ func (c *conformer) conform(data arrow.ArrayData, to arrow.Field, visible []bool
 		if from.ID() == arrow.FLOAT32 {
 			a := array.NewFloat32Data(data)
 			defer a.Release()
-			return narrowHalf(a), nil
+			return narrowHalf(a)
 		}
 	case *arrow.Decimal128Type, *arrow.Decimal256Type:
 		return conformDecimal(data, dt.(arrow.DecimalType))
 	case *arrow.NullType:
+		if err := nullsOnly(data, visible); err != nil {
+			return nil, err
+		}
 		return array.NewData(dt, data.Len(), []*memory.Buffer{nil}, nil, data.Len(), 0), nil
 	case *arrow.Time32Type:
 		return time32(data, dt)
 	case *arrow.Time64Type:
 		return relabel(data, to.Type, arrow.TIME64)
 	case *arrow.Date64Type:
-		return numbers(data, dt, func(d int32) (int64, bool) { return int64(d) * 86400000, true }, func(int32) error { return nil })
+		return numbers(data, dt, func(d int32) (int64, bool) { return int64(d) * 86400000, true }, func(int32) string { return "" })
 	case *arrow.TimestampType:
 		return timestamps(data, dt)
 	case *arrow.DurationType:
@@ -210,7 +215,7 @@ func fixedBinary(data arrow.ArrayData, to *arrow.FixedSizeBinaryType) (arrow.Arr
 			continue
 		}
 		if in.ValueLen(i) != to.ByteWidth {
-			return nil, fault.New(fault.Internal, "query: a value of %d bytes in a column of %d", in.ValueLen(i), to.ByteWidth)
+			return nil, cellf(i, "a value of %d bytes, and the column takes exactly %d", in.ValueLen(i), to.ByteWidth)
 		}
 		b.Append(values.Value(i))
 	}
@@ -238,8 +243,8 @@ func time32(data arrow.ArrayData, to *arrow.Time32Type) (arrow.ArrayData, error)
 		return nil, misfit(data.DataType(), to)
 	}
 	unit := 1_000_000 / perSecond(to.Unit)
-	return numbers(data, to, func(v int64) (int32, bool) { return int32(v / unit), v%unit == 0 && v/unit <= math.MaxInt32 }, func(v int64) error {
-		return fault.New(fault.Internal, "query: time of %d µs does not fit %s", v, to)
+	return numbers(data, to, func(v int64) (int32, bool) { return int32(v / unit), v%unit == 0 && v/unit <= math.MaxInt32 }, func(v int64) string {
+		return fmt.Sprintf("%s has a fraction that the column, of whole %s, does not hold", time.UnixMicro(v).UTC().Format("15:04:05.999999"), unitNames[to.Unit])
 	})
 }
 
@@ -254,8 +259,8 @@ func timestamps(data arrow.ArrayData, to *arrow.TimestampType) (arrow.ArrayData,
 	if unit == 1 {
 		return relabel(data, to, arrow.TIMESTAMP)
 	}
-	return numbers(data, to, func(v int64) (int64, bool) { return v / unit, v%unit == 0 }, func(v int64) error {
-		return fault.New(fault.Internal, "query: time %d in %s does not fit %s", v, from.Unit, to)
+	return numbers(data, to, func(v int64) (int64, bool) { return v / unit, v%unit == 0 }, func(v int64) string {
+		return fmt.Sprintf("the time %d, counted in %s, has a fraction that the column, of whole %s, does not hold", v, unitNames[from.Unit], unitNames[to.Unit])
 	})
 }
 
@@ -276,7 +281,7 @@ func (c *conformer) list(data arrow.ArrayData, to, elem arrow.Field, visible []b
 	defer items.Release()
 	child, err := c.conform(items, elem, innerVisible(offsets, to.Type, data, validity, visible, int(last-first)))
 	if err != nil {
-		return nil, err
+		return nil, ofHolder(err, func(item int) int { return holderOf(offsets, to.Type, data.Len(), item) })
 	}
 	defer child.Release()
 	return array.NewData(to.Type, data.Len(), []*memory.Buffer{validity, offsets}, []arrow.ArrayData{child}, data.NullN(), 0), nil
@@ -369,7 +374,7 @@ func (c *conformer) fixedList(data arrow.ArrayData, to *arrow.FixedSizeListType,
 			}
 			from, end := a.ValueOffsets(i)
 			if end-from != n {
-				return nil, fault.New(fault.Internal, "query: a list of %d items in a column of %d", end-from, n)
+				return nil, cellf(i, "a list of %d items, and the column takes exactly %d", end-from, n)
 			}
 			parts = append(parts, array.NewSlice(a.ListValues(), from, end))
 		}
@@ -395,7 +400,7 @@ func (c *conformer) fixedList(data arrow.ArrayData, to *arrow.FixedSizeListType,
 	}
 	child, err := c.conform(items, to.ElemField(), inner)
 	if err != nil {
-		return nil, err
+		return nil, ofHolder(err, func(item int) int { return item / int(n) })
 	}
 	defer child.Release()
 	return array.NewData(to, data.Len(), []*memory.Buffer{validity}, []arrow.ArrayData{child}, data.NullN(), 0), nil

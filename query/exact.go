@@ -3,17 +3,16 @@ package query
 import (
 	"math"
 	"math/big"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
-	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/half"
 )
 
 // This file holds the conversions of single types, into the engine and back.
@@ -37,12 +36,12 @@ func widenHalf(data arrow.ArrayData) arrow.ArrayData {
 			b.AppendNull()
 			continue
 		}
-		b.Append(a.Value(i).Float32())
+		b.Append(half.Float32(a.Value(i)))
 	}
 	return taken(b.NewArray())
 }
 
-func narrowHalf(a *array.Float32) arrow.ArrayData {
+func narrowHalf(a *array.Float32) (arrow.ArrayData, error) {
 	b := array.NewFloat16Builder(memory.DefaultAllocator)
 	defer b.Release()
 	b.Reserve(a.Len())
@@ -51,9 +50,14 @@ func narrowHalf(a *array.Float32) arrow.ArrayData {
 			b.AppendNull()
 			continue
 		}
-		b.Append(float16.New(a.Value(i)))
+		v := a.Value(i)
+		n := half.Nearest(v)
+		if half.IsInf(n) && !math.IsInf(float64(v), 0) {
+			return nil, cellf(i, "%v is beyond the numbers of 16 bits, which end at 65504", v)
+		}
+		b.Append(n)
 	}
-	return taken(b.NewArray())
+	return taken(b.NewArray()), nil
 }
 
 func narrowDecimal(data arrow.ArrayData, f arrow.Field) (arrow.ArrayData, error) {
@@ -145,12 +149,9 @@ func decimals(texts *array.LargeString, dt arrow.DecimalType) (arrow.ArrayData, 
 			b.AppendNull()
 			continue
 		}
-		n, ok := new(big.Int).SetString(strings.Replace(texts.Value(i), ".", "", 1), 10)
-		if !ok {
-			return nil, fault.New(fault.Internal, "query: %q is no decimal", texts.Value(i))
-		}
-		if scale := dt.GetScale(); scale < 0 {
-			n.Quo(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-scale)), nil))
+		n, err := parseDecimal(texts.Value(i), dt)
+		if err != "" {
+			return nil, &cellError{row: i, text: err}
 		}
 		add(n)
 	}
@@ -189,7 +190,7 @@ func boolOf(data arrow.ArrayData) arrow.ArrayData {
 
 // numbers converts fixed-width values one by one; fail gives the error for a
 // value that does not fit.
-func numbers[From, To int32 | int64](in arrow.ArrayData, to arrow.DataType, convert func(From) (To, bool), fail func(From) error) (arrow.ArrayData, error) {
+func numbers[From, To int32 | int64](in arrow.ArrayData, to arrow.DataType, convert func(From) (To, bool), fail func(From) string) (arrow.ArrayData, error) {
 	from := fixed[From](in)
 	out := newBuffer(len(from) * size[To]())
 	defer out.Release()
@@ -204,7 +205,7 @@ func numbers[From, To int32 | int64](in arrow.ArrayData, to arrow.DataType, conv
 		}
 		n, ok := convert(v)
 		if !ok {
-			return nil, fail(v)
+			return nil, &cellError{row: i, text: fail(v)}
 		}
 		dst[i] = n
 	}
@@ -299,10 +300,20 @@ func durations(a *array.MonthDayNanoInterval, dt *arrow.DurationType) (arrow.Arr
 			continue
 		}
 		v := a.Value(i)
-		if v.Months != 0 || v.Nanoseconds%unit != 0 {
-			return nil, fault.New(fault.Internal, "query: interval %v is no duration in %s", v, dt.Unit)
+		days, rest := int64(v.Days), v.Nanoseconds
+		switch {
+		case v.Months != 0:
+			return nil, cellf(i, "an interval of %d months has no fixed length; a duration takes days and less", v.Months)
+		case rest%unit != 0:
+			return nil, cellf(i, "an interval with %d ns has a fraction that the column, of whole %s, does not hold", rest, unitNames[dt.Unit])
+		case days > math.MaxInt64/perDay-1 || days < math.MinInt64/perDay+1:
+			return nil, cellf(i, "an interval of %d days is longer than a duration in %s can be", days, unitNames[dt.Unit])
 		}
-		b.Append(arrow.Duration(int64(v.Days)*perDay + v.Nanoseconds/unit))
+		n := days * perDay
+		if rest /= unit; n > math.MaxInt64-max(rest, 0) || n < math.MinInt64-min(rest, 0) {
+			return nil, cellf(i, "an interval of %d days is longer than a duration in %s can be", days, unitNames[dt.Unit])
+		}
+		b.Append(arrow.Duration(n + rest))
 	}
 	return taken(b.NewArray()), nil
 }

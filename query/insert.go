@@ -278,7 +278,9 @@ func (c *Change) into(ctx context.Context, session Session, edits []statement.Ed
 		}
 		fill := filling(t, given[i].Type)
 		q.mixed = q.mixed || t.HasReference() && holdsBytes(t, fill)
-		if fill.String() != given[i].Type.String() || given[i].Type.Unknown() {
+		if special := ofInterval(name, exact.Type, given[i].Type); special != "" {
+			name = special + " AS " + name
+		} else if fill.String() != given[i].Type.String() || given[i].Type.Unknown() {
 			q.casts = append(q.casts, columnCast{column: i, to: typeText(fill)})
 			name = "CAST(" + name + " AS " + typeText(fill) + ") AS " + name
 		}
@@ -355,6 +357,9 @@ func holdsBytes(t, fill *engine.Type) bool {
 // fits refuses columns that no cast makes a field's: what is no value of bytes
 // in the place of a blob, and blobs in the place of anything but bytes.
 func (c *Change) fits(f *schema.Field, t, given *engine.Type, at statement.Span) error {
+	if extra := unknownMember(t, given, ""); extra != "" {
+		return c.text.ErrorAt(at, "column %s has no field %s; it is %s", f.FullName(), statement.Quote(extra), typeText(t))
+	}
 	if given.IsReference() && !t.IsReference() && t.ID != engine.TypeBlob {
 		return c.text.ErrorAt(at, "column %s of type %s takes no blob values; %s", f.FullName(), typeText(t), engine.Advice)
 	}
@@ -366,6 +371,36 @@ func (c *Change) fits(f *schema.Field, t, given *engine.Type, at statement.Span)
 		return nil
 	}
 	return c.text.ErrorAt(at, "blob column %s takes BLOB values, blob columns and blob_ref(…), not %s", f.FullName(), given)
+}
+
+// unknownMember finds a field of a struct that the column's has not: the cast
+// would drop it.
+func unknownMember(t, given *engine.Type, path string) string {
+	if t.IsReference() || given.IsReference() {
+		return ""
+	}
+	switch {
+	case t.ID == engine.TypeStruct && given.ID == engine.TypeStruct:
+		for _, g := range given.Children {
+			at := slices.IndexFunc(t.Children, func(c engine.Field) bool { return strings.EqualFold(c.Name, g.Name) })
+			switch {
+			case g.Name == "": // by position
+			case at < 0:
+				return path + g.Name
+			default:
+				if extra := unknownMember(t.Children[at].Type, g.Type, path+g.Name+"."); extra != "" {
+					return extra
+				}
+			}
+		}
+	case t.ID != engine.TypeStruct && given.ID != engine.TypeStruct:
+		for i := range min(len(t.Children), len(given.Children)) {
+			if extra := unknownMember(t.Children[i].Type, given.Children[i].Type, path); extra != "" {
+				return extra
+			}
+		}
+	}
+	return ""
 }
 
 // byName matches the columns of a query with those of the table by name.

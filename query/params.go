@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/half"
 	"github.com/flightblob/flightblob/query/engine"
 )
 
@@ -146,7 +147,7 @@ func paramValue(a arrow.Array, i int) (any, error) {
 	case *array.Uint64:
 		return a.Value(i), nil
 	case *array.Float16:
-		return float64(a.Value(i).Float32()), nil
+		return float64(half.Float32(a.Value(i))), nil
 	case *array.Float32:
 		return float64(a.Value(i)), nil
 	case *array.Float64:
@@ -217,7 +218,7 @@ func paramText(a arrow.Array, i int) (string, error) {
 		*array.Decimal32, *array.Decimal64, *array.Decimal128, *array.Decimal256:
 		return a.ValueStr(i), nil
 	case *array.Float16:
-		return floatText(float64(a.Value(i).Float32()), 32), nil
+		return floatText(float64(half.Float32(a.Value(i))), 32), nil
 	case *array.Float32:
 		return floatText(float64(a.Value(i)), 32), nil
 	case *array.Float64:

@@ -31,6 +31,7 @@ type result struct {
 	conform  conformer
 	waiting  arrow.RecordBatch // fetched, did not fit into the last batch
 	late     bool              // some columns are fetched now
+	written  bool              // the rows are written
 	rowBytes int64             // of late columns, as the last batch had them; 0 = not known
 	cur      arrow.RecordBatch
 	err      error
@@ -56,7 +57,7 @@ func (s *Statement) start(ctx context.Context, r *run, p *plan, o QueryOptions) 
 	}
 	res := &result{
 		run: r, prepared: p.prepared, rows: rows, columns: p.columns, ctx: ctx, unlink: unlink, place: s.place,
-		target: o.BatchBytes, conform: conformer{registry: s.engine.registry},
+		target: o.BatchBytes, conform: conformer{registry: s.engine.registry}, written: s.into != nil,
 	}
 	if res.target <= 0 {
 		res.target = materialize.DefaultBatchBytes
@@ -251,7 +252,7 @@ func (res *result) shaped(in arrow.RecordBatch) (arrow.RecordBatch, error) {
 		}
 		data, err := res.conform.conform(in.Column(i).Data(), c.reference, nil)
 		if err != nil {
-			return nil, fault.New(fault.KindOf(err), "column %q: %w", c.reference.Name, err)
+			return nil, named(err, c.reference.Name, res.written)
 		}
 		columns = append(columns, array.MakeFromData(data))
 		data.Release()

@@ -145,3 +145,24 @@ func (q *intoQuery) resultColumns(raw *arrow.Schema, types []engine.Field) ([]re
 	}
 	return out, nil
 }
+
+// ofInterval is the expression that makes an interval fill a column of durations,
+// "" where none is needed. The engine hands over the part of an interval below a
+// day in nanoseconds of 64 bits, which 293 years overflow; so that part is kept
+// below a day. Durations in nanoseconds are whole numbers to the engine.
+func ofInterval(name string, to arrow.DataType, given *engine.Type) string {
+	duration, ok := to.(*arrow.DurationType)
+	if !ok || given.ID != engine.TypeInterval && (duration.Unit == arrow.Nanosecond || !given.Unknown()) {
+		return ""
+	}
+	i := "CAST(" + name + " AS INTERVAL)"
+	months := fmt.Sprintf("(datepart('year', %s) * 12 + datepart('month', %[1]s))", i)
+	days := fmt.Sprintf("datepart('day', %s)", i)
+	below := fmt.Sprintf("(datepart('hour', %s) * 3600000000 + datepart('minute', %[1]s) * 60000000 + datepart('microsecond', %[1]s))", i)
+	if duration.Unit == arrow.Nanosecond {
+		return fmt.Sprintf("CASE WHEN %s <> 0 THEN error('an interval of months has no fixed length; a duration takes days and less') "+
+			"ELSE CAST(%s::HUGEINT * 86400000000000 + %s::HUGEINT * 1000 AS BIGINT) END", months, days, below)
+	}
+	return fmt.Sprintf("to_months(CAST(%s AS INTEGER)) + to_days(CAST(%s + %s // 86400000000 AS INTEGER)) + to_microseconds(%[3]s %% 86400000000)",
+		months, days, below)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/blob"
+	"github.com/flightblob/flightblob/internal/half"
 	"github.com/flightblob/flightblob/schema"
 )
 
@@ -62,7 +63,7 @@ func (s style) append(dst []byte, f arrow.Field, arr arrow.Array, i int) ([]byte
 		*array.Decimal32, *array.Decimal64, *array.Decimal128, *array.Decimal256:
 		return append(dst, arr.ValueStr(i)...), nil
 	case *array.Float16:
-		return appendFloat(dst, float64(a.Value(i).Float32()), 32), nil
+		return appendFloat(dst, float64(half.Float32(a.Value(i))), 32), nil
 	case *array.Float32:
 		return appendFloat(dst, float64(a.Value(i)), 32), nil
 	case *array.Float64:

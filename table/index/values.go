@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/internal/half"
 )
 
 // KindOf says what values of a stored type are compared as; false for types
@@ -77,7 +78,7 @@ func valuesOf(a arrow.Array) (values, error) {
 			return Big(decimal128.New(int64(n[1]), n[0]))
 		}
 	case *array.Float16:
-		v.at = func(i int) Value { return Fraction(float64(a.Value(i).Float32())) }
+		v.at = func(i int) Value { return Fraction(float64(half.Float32(a.Value(i)))) }
 	case *array.Float32:
 		v.at = func(i int) Value { return Fraction(float64(a.Value(i))) }
 	case *array.Float64:
