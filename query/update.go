@@ -165,7 +165,9 @@ func (c *Change) fill(ctx context.Context, up *updating, rows *derived) error {
 		}
 		fill := filling(t, from)
 		whole.add(", ")
-		if fill.String() != from.String() || from.Unknown() {
+		if special := ofInterval(name, exact.Type, from); special != "" {
+			whole.stand(special+" AS "+name, at)
+		} else if fill.String() != from.String() || from.Unknown() {
 			whole.stand("CAST("+name+" AS "+typeText(fill)+") AS "+name, at)
 		} else {
 			whole.add(name)
