@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.utf8())])
 MARK = {"ARROW:extension:name": "lance.blob.v2", "ARROW:extension:metadata": ""}
@@ -42,11 +43,16 @@ def values(name, size, total):
 
 
 def scalars(total):
-    """Twenty columns of numbers, times, text and flags: 65 536 rows a batch."""
+    """Twenty columns of numbers, times, text and flags: 65 536 rows a batch, none of which comes twice."""
     n = 65_536
     rng = np.random.default_rng(3)
-    parts = []
-    for first in range(0, 4 * n, n):
+    words = pa.array(WORDS)
+
+    def word():
+        return words.take(pa.array(rng.integers(0, len(WORDS), n)))
+
+    parts, first = [], 0
+    while sum(p.nbytes for p in parts) < total:
         columns = {"id": pa.array(np.arange(first, first + n))}
         for i in range(5):
             columns[f"int_{i}"] = pa.array(rng.integers(0, 10 ** (2 * i + 2), n))
@@ -56,12 +62,13 @@ def scalars(total):
         columns["day"] = pa.array(rng.integers(18_000, 20_000, n).astype(np.int32), pa.date32())
         columns["flag"] = pa.array(rng.random(n) < 0.2)
         columns["score"] = pa.array(rng.random(n).astype(np.float32), mask=rng.random(n) < 0.1)
-        columns["category"] = pa.array(WORDS[rng.integers(0, len(WORDS), n)])
-        columns["key"] = pa.array([f"order-{v:08d}" for v in rng.integers(0, 10**8, n)])
-        columns["name"] = pa.array([" ".join(WORDS[p]) for p in rng.integers(0, len(WORDS), (n, 3))])
+        columns["category"] = word()
+        columns["key"] = pc.binary_join_element_wise("order", pa.array(rng.integers(0, 10**8, n)).cast(pa.utf8()), "-")
+        columns["name"] = pc.binary_join_element_wise(word(), word(), word(), " ")
         columns["small"] = pa.array(rng.integers(0, 100, n).astype(np.int16))
         parts.append(pa.record_batch(columns))
-    return Source("20 scalar columns", parts, max(1, total // sum(p.nbytes for p in parts)))
+        first += n
+    return Source("20 scalar columns", parts, 1)
 
 
 def nested(total):

@@ -153,16 +153,17 @@ func (e *Encoder) textChunks(lv *pageLevels, w view) (chunkWriter, *pageDictiona
 		return c, p, err
 	}
 	if coder != nil {
-		data, ends := coded(coder, w)
+		data, ends := coded(coder, w, ratio)
 		return codedChunks{textChunks{data: data, ends: ends, bits: plain.bits, target: t.chunkBytes}, coder.Table()}, nil, nil
 	}
 	c, err := t.wrapped(plain, w.n)
 	return c, nil, err
 }
 
-// coded replaces every value by its codes.
-func coded(coder *fsst.Encoder, w view) (data []byte, ends []uint32) {
+// coded replaces every value by its codes, about ratio times as many bytes.
+func coded(coder *fsst.Encoder, w view, ratio float64) (data []byte, ends []uint32) {
 	ends = make([]uint32, w.n)
+	data = make([]byte, 0, int(1.05*ratio*float64(w.heapSize())))
 	for i := range ends {
 		data = coder.AppendEncoded(data, w.bytes(i))
 		ends[i] = uint32(len(data))

@@ -3,13 +3,15 @@ package encoding
 import (
 	"bytes"
 	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
 )
 
 // byteTable numbers distinct byte strings in the order in which they come. The
 // strings themselves are kept by its user, who gives them back by number.
 type byteTable struct {
 	seed  maphash.Seed
-	slots []tableSlot // a power of two of them, at most half in use
+	slots []tableSlot // a power of two of them, at most half in use; placed by the hash
 	n     int
 	at    func(i int32) []byte
 }
@@ -32,37 +34,92 @@ func (t *byteTable) reset() {
 // under which the caller must keep it.
 func (t *byteTable) find(b []byte) (num int32, isNew bool) {
 	h := maphash.Bytes(t.seed, b)
-	mask := uint64(len(t.slots) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
+	hash := uint32(h ^ h>>32)
+	mask := uint32(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.num == 0 {
-			*s = tableSlot{uint32(h >> 32), int32(t.n) + 1}
+			*s = tableSlot{hash, int32(t.n) + 1}
 			t.n++
 			if 2*t.n > len(t.slots) {
-				t.grow(b)
+				t.grow()
 			}
 			return int32(t.n) - 1, true
 		}
-		if s.hash == uint32(h>>32) && bytes.Equal(t.at(s.num-1), b) {
+		if s.hash == hash && bytes.Equal(t.at(s.num-1), b) {
 			return s.num - 1, false
 		}
 	}
 }
 
-// grow doubles the table; the newest string is not yet with its keeper.
-func (t *byteTable) grow(newest []byte) {
+// grow makes the table four times as large.
+func (t *byteTable) grow() {
 	old := t.slots
-	t.slots = make([]tableSlot, 2*len(old))
+	t.slots = make([]tableSlot, 4*len(old))
+	mask := uint32(len(t.slots) - 1)
+	for _, s := range old {
+		if s.num == 0 {
+			continue
+		}
+		i := s.hash & mask
+		for t.slots[i].num != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = s
+	}
+}
+
+// wordTable numbers distinct words of at most eight bytes in the order in which
+// they come. Its hash is seeded: whoever sends values cannot make them collide.
+type wordTable struct {
+	seed, factor uint64
+	slots        []wordSlot // a power of two of them, at most half in use
+	n            int
+}
+
+type wordSlot struct {
+	word uint64
+	num  int32 // plus one; 0 = free
+}
+
+func newWordTable() *wordTable {
+	return &wordTable{seed: rand.Uint64(), factor: rand.Uint64() | 1, slots: make([]wordSlot, 256)}
+}
+
+func (t *wordTable) place(word uint64) uint64 {
+	high, low := bits.Mul64(word^t.seed, t.factor)
+	return high ^ low
+}
+
+// find gives the number of a word; a new one gets the next number.
+func (t *wordTable) find(word uint64) (num int32, isNew bool) {
+	mask := uint64(len(t.slots) - 1)
+	for i := t.place(word) & mask; ; i = (i + 1) & mask {
+		s := &t.slots[i]
+		if s.num == 0 {
+			*s = wordSlot{word, int32(t.n) + 1}
+			t.n++
+			if 2*t.n > len(t.slots) {
+				t.grow()
+			}
+			return int32(t.n) - 1, true
+		}
+		if s.word == word {
+			return s.num - 1, false
+		}
+	}
+}
+
+// grow makes the table four times as large.
+func (t *wordTable) grow() {
+	old := t.slots
+	t.slots = make([]wordSlot, 4*len(old))
 	mask := uint64(len(t.slots) - 1)
 	for _, s := range old {
 		if s.num == 0 {
 			continue
 		}
-		b := newest
-		if int(s.num) < t.n {
-			b = t.at(s.num - 1)
-		}
-		i := maphash.Bytes(t.seed, b) & mask
+		i := t.place(s.word) & mask
 		for t.slots[i].num != 0 {
 			i = (i + 1) & mask
 		}

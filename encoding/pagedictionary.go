@@ -26,7 +26,8 @@ type distinctValues struct {
 const (
 	dictLeastValues = 100
 	dictMostItems   = 100_000
-	dictSample      = 2048
+	dictSample      = 2048   // at least so many values are looked at first,
+	dictMostSampled = 16_384 // of a large page more: enough to tell dictMostItems from all different
 )
 
 // dictionary numbers the distinct values of a page when that takes fewer bytes
@@ -42,14 +43,13 @@ func (e *Encoder) dictionary(lv *pageLevels, w view, size int) (distinctValues, 
 		return distinctValues{}, false
 	}
 	var firsts []int32
-	table := newByteTable(func(i int32) []byte { return w.bytes(int(firsts[i])) })
+	find := w.finder(&firsts)
 	index := make([]uint32, w.n)
 	stored, cost := 0, 0
 	full := false
 	lv.eachValue(func(slot int) bool {
-		k, isNew := table.find(w.bytes(slot))
+		k, isNew := find(slot)
 		if isNew {
-			firsts = append(firsts, int32(slot))
 			if stored += len(w.bytes(slot)); w.v.kind != fixedVector {
 				cost += w.v.offsetBits() / 8
 			}
@@ -67,19 +67,45 @@ func (e *Encoder) dictionary(lv *pageLevels, w view, size int) (distinctValues, 
 	return distinctValues{index, w.gathered(firsts)}, true
 }
 
+// finder numbers the values of slots in the order in which distinct ones come,
+// and notes the slot that each of them was found in first.
+func (w view) finder(firsts *[]int32) func(slot int) (num int32, isNew bool) {
+	note := func(slot int, isNew bool) {
+		if isNew {
+			*firsts = append(*firsts, int32(slot))
+		}
+	}
+	if w.v.kind == fixedVector && (w.v.width == 4 || w.v.width == 8) {
+		table, data, wide := newWordTable(), w.fixed(), w.v.width == 8
+		return func(slot int) (num int32, isNew bool) {
+			if wide {
+				num, isNew = table.find(binary.LittleEndian.Uint64(data[8*slot:]))
+			} else {
+				num, isNew = table.find(uint64(binary.LittleEndian.Uint32(data[4*slot:])))
+			}
+			note(slot, isNew)
+			return num, isNew
+		}
+	}
+	table := newByteTable(func(i int32) []byte { return w.bytes(int((*firsts)[i])) })
+	return func(slot int) (num int32, isNew bool) {
+		num, isNew = table.find(w.bytes(slot))
+		note(slot, isNew)
+		return num, isNew
+	}
+}
+
 // promising looks at a sample: too many distinct values in it say that the page
 // has too many.
 func (e *Encoder) promising(lv *pageLevels, w view, most, limit int) bool {
 	var seen []int32
-	table := newByteTable(func(i int32) []byte { return w.bytes(int(seen[i])) })
+	find := w.finder(&seen)
 	looked := 0
 	look := func(slot int) {
 		looked++
-		if _, isNew := table.find(w.bytes(slot)); isNew {
-			seen = append(seen, int32(slot))
-		}
+		find(slot)
 	}
-	step := max(1, lv.valid/dictSample)
+	step := max(1, lv.valid/min(max(dictSample, lv.valid/32), dictMostSampled))
 	if lv.def == nil {
 		for slot := 0; slot < w.n; slot += step {
 			look(slot)

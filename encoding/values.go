@@ -376,7 +376,7 @@ func (v *values) append(s *leafSource, from, to int, nulls []uint16) error {
 		}
 	case fixedVector:
 		at := len(v.data)
-		v.data = append(v.data, s.fixed[(s.off+from)*v.width:(s.off+to)*v.width]...)
+		v.data = append(spacious(v.data, n*v.width), s.fixed[(s.off+from)*v.width:(s.off+to)*v.width]...)
 		zeroNulls(v.data[at:], v.width, nulls)
 	case var32Vector, var64Vector:
 		err = v.appendVariable(s, from, to, nulls)
@@ -397,6 +397,15 @@ func (v *values) append(s *leafSource, from, to int, nulls []uint16) error {
 	}
 	v.n += n
 	return err
+}
+
+// spacious makes room for n more elements. A page fills up in many steps, so
+// memory is at least doubled; append alone would copy it four times as often.
+func spacious[T any](s []T, n int) []T {
+	if free := cap(s) - len(s); free < n {
+		s = slices.Grow(s, max(n, cap(s)))
+	}
+	return s
 }
 
 func clearBit(p []byte, i int) { p[i>>3] &^= 1 << (i & 7) }
@@ -443,7 +452,7 @@ func (v *values) appendVariable(s *leafSource, from, to int, nulls []uint16) err
 	if s.views != nil || v.json && s.text {
 		return v.appendSingly(s, from, to, nulls)
 	}
-	v.ends = slices.Grow(v.ends, to-from)
+	v.ends = spacious(v.ends, to-from)
 	for i := from; i < to; {
 		if nulls != nil && nulls[i-from] != 0 {
 			v.ends = append(v.ends, uint32(len(v.data)))
@@ -463,7 +472,7 @@ func (v *values) appendVariable(s *leafSource, from, to int, nulls []uint16) err
 			return err
 		}
 		shift := len(v.data) - a
-		v.data = append(v.data, s.heap[a:b]...)
+		v.data = append(spacious(v.data, b-a), s.heap[a:b]...)
 		ok := false
 		if s.off32 != nil {
 			v.ends, ok = appendEnds(v.ends, s.off32[i:end+1], shift)
