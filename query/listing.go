@@ -44,7 +44,7 @@ func newListing(e *Engine) (*listing, error) {
 	l := &listing{engine: e, schemas: map[string]bool{}, made: map[string]madeTable{}}
 	var err error
 	l.db, err = engine.Open(engine.Config{
-		Threads: 1, Memory: listingMemory, Catalogs: e.cat.Catalogs(), BlobBytes: listingMemory,
+		Threads: 1, Memory: listingMemory, Catalogs: e.cat.Catalogs(), BlobBytes: listingMemory, Small: true,
 	}, []engine.TableFunction{{Name: viewFunction, Args: 3}}, l, e.registry)
 	if err != nil {
 		return nil, err

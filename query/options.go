@@ -25,7 +25,7 @@ type Options struct {
 	// SpillDir is a folder for what does not fit into Memory; "" keeps
 	// everything in memory and fails statements that need more.
 	SpillDir string
-	// SpillBytes bounds SpillDir; 0 means no limit.
+	// SpillBytes bounds SpillDir; 0 means nine tenths of what its disk has free.
 	SpillBytes int64
 	// Timeout ends statements that run longer; 0 means never.
 	Timeout time.Duration
@@ -108,6 +108,21 @@ func (e *Engine) Close() {
 	e.listing.close()
 	e.views.close()
 	e.db.Close()
+}
+
+// Stats are figures of an Engine at one moment.
+type Stats struct {
+	// Working counts the statements that the engine is at work on: results that
+	// wait for their reader are not among them.
+	Working int
+	// Held is what the SQL engines of this process hold in memory, in bytes; 0
+	// where that is not counted.
+	Held int64
+}
+
+// Stats tells what the engine is doing.
+func (e *Engine) Stats() Stats {
+	return Stats{Working: e.db.Working() + e.listing.db.Working(), Held: engine.Held()}
 }
 
 // Session is what a client's statements have in common.

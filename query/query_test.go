@@ -26,16 +26,32 @@ type house struct {
 
 func open(tb testing.TB, fixtures ...string) *house {
 	tb.Helper()
+	return openWith(tb, query.Options{Threads: 2}, fixtures...)
+}
+
+// openWith is open with an engine that has options.
+func openWith(tb testing.TB, o query.Options, fixtures ...string) *house {
+	tb.Helper()
 	dir := tabletest.Fixtures(tb)
 	h := &house{tb: tb, counter: objstore.NewCounter(objstore.CounterOptions{Ranges: 64})}
 	var roots []catalog.Root
 	for _, f := range fixtures {
 		roots = append(roots, catalog.Root{Name: f, URI: filepath.Join(dir, f)})
 	}
-	return h.over(roots, dir)
+	h.find(roots, dir)
+	h.start(o)
+	return h
 }
 
 func (h *house) over(roots []catalog.Root, prefixes ...string) *house {
+	h.tb.Helper()
+	h.find(roots, prefixes...)
+	h.start(query.Options{Threads: 2})
+	return h
+}
+
+// find puts a catalog of roots in place.
+func (h *house) find(roots []catalog.Root, prefixes ...string) {
 	h.tb.Helper()
 	env := tabletest.CountedEnv(h.tb, h.counter, prefixes...)
 	cat, err := catalog.Open(h.tb.Context(), roots, env)
@@ -43,8 +59,6 @@ func (h *house) over(roots []catalog.Root, prefixes ...string) *house {
 		h.tb.Fatal(err)
 	}
 	h.cat = cat
-	h.start(query.Options{Threads: 2})
-	return h
 }
 
 // start puts an engine with other options in place.

@@ -15,7 +15,19 @@ import (
 	"github.com/flightblob/flightblob/flightsvc"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/query"
 )
+
+// watch adds what the SQL engine is doing to the metrics.
+func (m *meters) watch(sql *query.Engine) {
+	gauge := func(name, help string, value func(query.Stats) int64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return float64(value(sql.Stats()))
+		}))
+	}
+	gauge("flightblob_sql_working", "Statements that the SQL engine is at work on.", func(s query.Stats) int64 { return int64(s.Working) })
+	gauge("flightblob_sql_memory_bytes", "What the SQL engine holds in memory.", func(s query.Stats) int64 { return s.Held })
+}
 
 // meters are the metrics of a server.
 type meters struct {

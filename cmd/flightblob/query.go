@@ -78,6 +78,7 @@ stream.`,
 	q.sql.memory = query.DefaultMemory
 	f.Var(&q.sql.memory, "sql-memory", "bytes that the SQL engine holds, payload aside")
 	f.StringVar(&q.sql.spill, "sql-spill", "", "`FOLDER` for what does not fit into --sql-memory; empty fails statements that need more")
+	f.Var(&q.sql.spillBytes, "sql-spill-bytes", "bytes in the folder of --sql-spill at most; 0 for nearly all that its disk has free")
 	f.DurationVar(&q.sql.timeout, "statement-timeout", 0, "how long a statement may run; 0 for ever")
 	q.logging.flags(f)
 	q.level = "warn"

@@ -41,7 +41,7 @@ func (q *querying) open(cmd *cobra.Command) (source, error) {
 		return nil, errors.Join(err, h.close())
 	}
 	engine, err := query.Open(h.catalog, query.Options{
-		Memory: int64(q.sql.memory), SpillDir: q.sql.spill, Timeout: q.sql.timeout,
+		Memory: int64(q.sql.memory), SpillDir: q.sql.spill, SpillBytes: int64(q.sql.spillBytes), Timeout: q.sql.timeout,
 		Budget: materialize.NewBudget(int64(q.memory)), Log: log,
 	})
 	if err != nil {

@@ -57,6 +57,7 @@ func (w *writeSettings) flags(f *pflag.FlagSet) {
 type sqlSettings struct {
 	memory       byteSize
 	spill        string
+	spillBytes   byteSize
 	timeout      time.Duration
 	endpointRows uint64
 }
@@ -65,6 +66,7 @@ func (s *sqlSettings) flags(f *pflag.FlagSet) {
 	s.memory = query.DefaultMemory
 	f.Var(&s.memory, "sql-memory", "bytes that the SQL engine holds for all statements together, payload of results aside")
 	f.StringVar(&s.spill, "sql-spill", "", "`FOLDER` for what does not fit into --sql-memory; empty fails statements that need more")
+	f.Var(&s.spillBytes, "sql-spill-bytes", "bytes in the folder of --sql-spill at most; 0 for nearly all that its disk has free")
 	f.DurationVar(&s.timeout, "statement-timeout", 0, "how long a statement may run; 0 for ever")
 	f.Uint64Var(&s.endpointRows, "endpoint-rows", 1<<20, "least `ROWS` in each endpoint of a plain scan that clients may read over several streams")
 }
@@ -152,12 +154,13 @@ func (s *serving) run(cmd *cobra.Command, do hooks) error {
 	budget := materialize.NewBudget(int64(s.memory))
 	meters := newMeters(h.counter, budget)
 	sql, err := query.Open(h.catalog, query.Options{
-		Memory: int64(s.sql.memory), SpillDir: s.sql.spill, Budget: budget, Log: log,
+		Memory: int64(s.sql.memory), SpillDir: s.sql.spill, SpillBytes: int64(s.sql.spillBytes), Budget: budget, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	defer sql.Close()
+	meters.watch(sql)
 	svc, err := flightsvc.New(h.catalog, flightsvc.Options{
 		Budget: budget, Counter: h.counter, Plain: true, Events: meters.events(), Log: log, Version: version,
 		Engine: sqlengine.New(h.catalog, sql), StatementTimeout: s.sql.timeout, EndpointRows: max(s.sql.endpointRows, 1),

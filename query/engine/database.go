@@ -1,6 +1,7 @@
 package engine
 
 // #include "bridge.h"
+// #include "heap.h"
 import "C"
 
 import (
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	_ "github.com/duckdb/duckdb-go-bindings" // links the engine
@@ -25,6 +27,9 @@ type Config struct {
 	Catalogs []string // names of the in-memory databases that views live in
 	// BlobBytes is the most that functions read from blob values in one step.
 	BlobBytes int64
+	// Small says that the engine works on little: it need not have room beside
+	// Memory for what statements do to values.
+	Small bool
 }
 
 // DB is one engine. Its methods may be called from any goroutine.
@@ -35,8 +40,10 @@ type DB struct {
 	refs     *reference.Registry
 	spill    string
 	memory   int64
+	share    int64 // of the ceiling for all engines
 	blobs    int64
 	threads  int
+	sentinel *sentinel
 
 	converting sync.Mutex // schemas are converted one at a time
 }
@@ -48,6 +55,9 @@ func Open(cfg Config, functions []TableFunction, provider Provider, refs *refere
 	if err := db.open(); err != nil {
 		return nil, err
 	}
+	db.sentinel = newSentinel()
+	db.share = cfg.Memory + beside(cfg)
+	C.fb_raise(C.int64_t(db.share))
 	if err := db.setUp(cfg, functions); err != nil {
 		db.Close()
 		return nil, err
@@ -91,6 +101,7 @@ func (db *DB) setUp(cfg Config, functions []TableFunction) error {
 	statements := []string{
 		fmt.Sprintf("SET GLOBAL threads = %d", db.threads),
 		fmt.Sprintf("SET GLOBAL memory_limit = '%dB'", cfg.Memory),
+		"SET GLOBAL allocator_background_threads = true", // gives back what was freed
 		"SET GLOBAL temp_directory = " + quoteText(cfg.SpillDir),
 	}
 	if cfg.SpillDir != "" && cfg.Spill > 0 {
@@ -124,7 +135,9 @@ func (db *DB) Close() {
 		db.aux = nil
 	}
 	if db.db != nil {
+		db.sentinel.close()
 		C.duckdb_close(&db.db)
+		C.fb_raise(C.int64_t(-db.share))
 	}
 }
 
@@ -133,6 +146,7 @@ type Conn struct {
 	db   *DB
 	conn C.duckdb_connection
 	id   uint64
+	over atomic.Bool // stopped by the sentinel
 }
 
 // Connect opens a connection.
@@ -168,7 +182,7 @@ func (c *Conn) Exec(ctx context.Context, sql string) error {
 	result := newResult()
 	defer freeResult(result)
 	if C.duckdb_query(c.conn, text, result) != C.DuckDBSuccess {
-		return c.db.failure(ctx, C.GoString(C.duckdb_result_error(result)))
+		return c.failure(ctx, C.GoString(C.duckdb_result_error(result)))
 	}
 	return nil
 }

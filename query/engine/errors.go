@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ var kinds = []struct {
 	{"Binder Error: Catalog \"", fault.NotFound},
 	{"Out of Memory Error", fault.Exhausted},
 	{"Object Size Error", fault.Exhausted},
+	{"Out of Range Error: Cannot resize vector", fault.Exhausted},
+	{"Out of Range Error: Cannot create a string of size", fault.Exhausted},
+	{"Invalid Input Error: Lists larger than", fault.Exhausted},
 	{"Permission Error", fault.Denied},
 	{"IO Error", fault.Internal},
 	{"INTERNAL Error", fault.Internal},
@@ -105,10 +109,35 @@ func (db *DB) kindOf(text string) error {
 		text = strings.ReplaceAll(text, db.spill, "the spill folder")
 	}
 	if kind == fault.Exhausted {
-		text = strings.TrimSpace(strings.SplitN(text, "\n", 2)[0])
-		text += fmt.Sprintf(" (the SQL engine may use %d MiB; ask for less at a time, or raise its limit)", db.memory>>20)
+		text = db.exhausted(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
 	}
 	return fault.New(kind, "%s", strings.TrimSpace(strings.ReplaceAll(text, mark, "")))
+}
+
+// refusal finds the engine's words for a piece of memory that was refused.
+var refusal = regexp.MustCompile(`(?:Failed to (?:re-)?allocate block of (\d+) bytes \(bad allocation\)|Allocation failure)$`)
+
+// pieces is what is said of many small pieces.
+const pieces = "the statement holds too much that cannot be spilled, as the states of some aggregates"
+
+// exhausted says what to do about an error for want of memory or space.
+func (db *DB) exhausted(text string) string {
+	used := fmt.Sprintf("--sql-memory, which is %d MiB", db.memory>>20)
+	if m := refusal.FindStringSubmatch(text); m != nil {
+		text = "Out of Memory Error: a step of the statement needs more memory than is left"
+		if n, err := strconv.ParseInt(m[1], 10, 64); err == nil && n >= 1<<20 {
+			text += fmt.Sprintf(": %d MiB at once", n>>20)
+		}
+		return text + "; make smaller values with functions such as range, repeat and lpad, or fewer of them at a time, or raise " + used
+	}
+	text = strings.TrimSuffix(text, ".")
+	switch {
+	case strings.Contains(text, "failed to offload"):
+		return text + "; the spill folder has no more room for it: take fewer rows or columns at a time, or raise --sql-spill-bytes or " + used
+	case db.spill == "" && !strings.HasSuffix(text, pieces):
+		return text + "; take fewer rows or columns at a time, or give a folder with --sql-spill, or raise " + used
+	}
+	return text + "; take fewer rows or columns at a time, or raise " + used
 }
 
 // mark begins texts that this program hands to the engine as an error, so that
@@ -117,22 +146,26 @@ const mark = "flightblob: "
 
 // failure gives the error of a statement: the context's if it has ended, else
 // the engine's.
-func (db *DB) failure(ctx context.Context, text string) error {
+func (c *Conn) failure(ctx context.Context, text string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if message, _ := read(text); strings.HasPrefix(message, interrupted) {
+		if c.over.Load() {
+			return c.db.kindOf("Out of Memory Error: " + pieces)
+		}
 		return context.Canceled
 	}
-	return db.classify(text)
+	return c.db.classify(text)
 }
 
 // watch interrupts the connection when ctx ends, again and again, since an
 // interrupt between two calls is forgotten by the engine. The returned function
 // stops watching and waits until no interrupt is under way.
 func (c *Conn) watch(ctx context.Context) func() {
+	leave := c.db.sentinel.enter(c)
 	if ctx.Done() == nil {
-		return func() {}
+		return leave
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -153,5 +186,5 @@ func (c *Conn) watch(ctx context.Context) func() {
 			}
 		}
 	}()
-	return func() { close(stop); <-done }
+	return func() { close(stop); <-done; leave() }
 }

@@ -31,7 +31,7 @@ func (c *Conn) Prepare(ctx context.Context, sql string) (*Prepared, error) {
 	defer C.free(unsafe.Pointer(text))
 	p := &Prepared{conn: c}
 	if C.duckdb_prepare(c.conn, text, &p.p) != C.DuckDBSuccess {
-		err := c.db.failure(ctx, C.GoString(C.duckdb_prepare_error(p.p)))
+		err := c.failure(ctx, C.GoString(C.duckdb_prepare_error(p.p)))
 		p.Close()
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (p *Prepared) Execute(ctx context.Context) (*Result, error) {
 	var pending C.duckdb_pending_result
 	defer C.duckdb_destroy_pending(&pending)
 	if C.duckdb_pending_prepared_streaming(p.p, &pending) != C.DuckDBSuccess {
-		return nil, p.conn.db.failure(ctx, C.GoString(C.duckdb_pending_error(pending)))
+		return nil, p.conn.failure(ctx, C.GoString(C.duckdb_pending_error(pending)))
 	}
 	r := &Result{conn: p.conn, r: newResult()}
 	if C.fb_execute(pending, r.r) != C.DuckDBSuccess {
@@ -250,7 +250,7 @@ func (p *Prepared) Execute(ctx context.Context) (*Result, error) {
 			text = C.GoString(C.duckdb_result_error(r.r))
 		}
 		r.Close()
-		return nil, p.conn.db.failure(ctx, text)
+		return nil, p.conn.failure(ctx, text)
 	}
 	if err := r.describe(); err != nil {
 		r.Close()
@@ -393,7 +393,7 @@ func (r *Result) fetch(ctx context.Context) (C.duckdb_data_chunk, error) {
 		if chunk == nil {
 			r.ended = true
 			if text := C.duckdb_result_error(r.r); text != nil && *text != 0 {
-				return nil, r.conn.db.failure(ctx, C.GoString(text))
+				return nil, r.conn.failure(ctx, C.GoString(text))
 			}
 			return nil, context.Cause(ctx)
 		}
