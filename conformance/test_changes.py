@@ -64,9 +64,13 @@ def pictures(numbers):
     )
 
 
-def contents(ds):
+def rows_by_pylance(ds):
     table = ds.scanner(columns=["id", "name", "img"], blob_handling="all_binary").to_table()
-    return sorted(zip(*(c.to_pylist() for c in table.columns), strict=True))
+    return list(zip(*(c.to_pylist() for c in table.columns), strict=True))
+
+
+def contents(ds):
+    return sorted(rows_by_pylance(ds))
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
@@ -211,3 +215,48 @@ def test_updates_lose_to_updates(house):
     with pytest.raises(OSError, match="concurrent writers"):
         lance.dataset(house.path("t"), version=1).update({"name": "'theirs'"}, where="id = 5", conflict_retries=0)
     assert dict(house.rows("SELECT id, name FROM t WHERE id < 8 AND id > 4")) == {5: "ours", 6: "theirs", 7: "n7"}
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+def test_merged_rows(house, stable):
+    """MERGE INTO: moved rows keep their ids, new ones get new ones, blobs that no clause sets stay; pylance goes on."""
+    lance.write_dataset(
+        pictures(range(100)),
+        house.path("t"),
+        max_rows_per_file=30,
+        enable_stable_row_ids=stable,
+        data_storage_version="2.2",
+    ).create_scalar_index("id", "BTREE")
+    lance.write_dataset(pictures(range(90, 120)), house.path("s"), data_storage_version="2.2")
+    ids = dict(zip(*house.lance("t").to_table(columns=["id", "_rowid"]).to_pydict().values(), strict=True))
+    merged = house.run(
+        "MERGE INTO t USING (SELECT id, upper(name) AS name, img FROM s) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET name = s.name "
+        "WHEN NOT MATCHED THEN INSERT WHEN NOT MATCHED BY SOURCE AND t.id < 5 THEN UPDATE SET img = NULL"
+    )
+    assert merged == 5 + 5 + 20 + 5
+    want = {n: [f"n{n}", picture(n)] for n in range(120) if not (90 <= n < 100 and n % 2 == 0)}
+    for n, row in want.items():
+        row[0] = row[0].upper() if n >= 90 else row[0]
+        row[1] = None if n < 5 else row[1]
+    ds = house.lance("t")
+    ds.validate()
+    assert contents(ds) == sorted((n, *row) for n, row in want.items())
+    assert ds.to_table(filter="id = 93", columns=["name"]).to_pylist() == [{"name": "N93"}]
+    if stable:
+        after = dict(zip(*ds.to_table(columns=["id", "_rowid"]).to_pydict().values(), strict=True))
+        assert {n: i for n, i in after.items() if n < 100} == {n: i for n, i in ids.items() if n in want}
+        assert len(set(after.values())) == len(after)
+    upsert = (
+        "MERGE INTO t USING (SELECT ?::BIGINT AS id, ? AS name, ?::BLOB AS img) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT"
+    )
+    assert house.many(upsert, [(10, "ten", b"10"), (500, "new", None), (11, None, b"x" * 100_000)]) == 3
+    want.update({10: ["ten", b"10"], 500: ["new", None], 11: [None, b"x" * 100_000]})
+    ds = house.lance("t")
+    found = {n: [name, img] for n, name, img in rows_by_pylance(ds)}
+    assert found == want
+    ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(pictures(range(5, 8)))
+    ds.optimize.compact_files()
+    want.update({n: [f"n{n}", picture(n)] for n in range(5, 8)})
+    assert {n: [name, img] for n, name, img in rows_by_pylance(house.lance("t"))} == want

@@ -63,6 +63,8 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 		err = c.prepareDelete(ctx)
 	case statement.Update:
 		err = c.prepareUpdate(ctx)
+	case statement.Merge:
+		err = c.prepareMerge(ctx)
 	case statement.Truncate:
 		err = c.prepareTruncate(ctx)
 	case statement.CreateSchema, statement.DropSchema:

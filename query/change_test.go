@@ -170,6 +170,14 @@ func TestRefusedChanges(t *testing.T) {
 		{`UPDATE t SET id = NULL`, `column id, row 0 of those found: null, but the column must not be null`, fault.Invalid},
 		{`UPDATE t SET id = 'x'`, `Could not convert string 'x' to INT32`, fault.Invalid},
 		{`UPDATE gone SET id = 1`, `gone`, fault.NotFound},
+		{`MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE`, `statement: line 1, column 20: `, fault.NotFound},
+		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.kk WHEN MATCHED THEN DELETE`, `statement: line 1, column 48: `, fault.Invalid},
+		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET nme = 'x'`, `statement: line 1, column 81: the table has no column "nme"`, fault.Invalid},
+		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT`, `the source has 1 columns and the table 3`, fault.Invalid},
+		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT BY NAME`, `BY NAME: the table has no column "k"`, fault.Invalid},
+		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT (name) VALUES ('a')`, `column "id" must not be null`, fault.Invalid},
+		{`MERGE INTO t USING (VALUES (1), (1)) s(k) ON t.id = s.k WHEN MATCHED THEN UPDATE SET name = 'x'`, `matched by more than one row of the source`, fault.Invalid},
+		{`MERGE INTO t USING (VALUES (1)) s(k) ON t.id = s.k WHEN MATCHED THEN ERROR 'no ' || 1`, `'no ' || 1, of 1 row`, fault.Invalid},
 		{`TRUNCATE gone`, `gone`, fault.NotFound},
 	} {
 		_, err := h.change(c.sql)
@@ -354,4 +362,56 @@ func TestChangedRows(t *testing.T) {
 	}
 	h.expect(`SELECT blob_kind(img) AS k, blob_descriptor(img).size AS s FROM t WHERE id = 12`, `[{"k":"external","s":4}]`)
 	h.expect(`SELECT id, name, img FROM t WHERE id IN (0, 11) ORDER BY id`, `[{"id":0,"img":"YWI=","name":"p"},{"id":11,"img":null,"name":"q"}]`)
+}
+
+func TestMergedRows(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT NOT NULL, name VARCHAR, img LANCE_BLOB)`)
+	h.do(`INSERT INTO t SELECT id, 'n' || id, ('v' || id)::BLOB FROM range(6) r(id)`)
+	h.do(`CREATE TABLE s (id INT, name VARCHAR, img LANCE_BLOB)`)
+	h.do(`INSERT INTO s SELECT id, 's' || id, ('w' || id)::BLOB FROM range(4, 8) r(id)`)
+	for _, c := range []struct {
+		sql  string
+		rows int64
+		want string
+	}{
+		{`MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.id = 77 THEN DELETE WHEN MATCHED AND t.id > 100 THEN UPDATE`, 0, "n0v0 n1v1 n2v2 n3v3 n4v4 n5v5"},
+		{`MERGE INTO t USING s USING (id) WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT`, 4, "n0v0 n1v1 n2v2 n3v3 s4w4 s5w5 s6w6 s7w7"},
+		{`MERGE INTO t AS x USING (SELECT id + 1 AS k, name FROM s) y ON x.id = y.k
+			WHEN MATCHED AND x.id = 5 THEN DELETE
+			WHEN MATCHED AND x.id < 7 THEN UPDATE SET name = x.name || y.name
+			WHEN MATCHED THEN DO NOTHING
+			WHEN NOT MATCHED BY SOURCE AND x.id = 0 THEN DELETE
+			WHEN NOT MATCHED BY SOURCE AND x.id < 3 THEN UPDATE SET img = 'z'::BLOB
+			WHEN NOT MATCHED BY TARGET THEN INSERT (name, id) VALUES (upper(y.name), y.k)`, 6, "n1z n2z n3v3 s4w4 s6s5w6 s7w7 S7-"},
+		{`MERGE INTO t USING (SELECT id, img FROM s WHERE id = 7) s ON t.id = s.id WHEN MATCHED THEN UPDATE BY NAME`, 1, "n1z n2z n3v3 s4w4 s6s5w6 s7w7 S7-"},
+		{`WITH w AS (SELECT 50 AS id) MERGE INTO t USING w ON t.id = w.id WHEN NOT MATCHED THEN INSERT BY NAME`, 1, "n1z n2z n3v3 s4w4 s6s5w6 s7w7 S7- --"},
+		{`MERGE INTO t USING (SELECT 1) ON false WHEN NOT MATCHED BY SOURCE THEN DELETE`, 8, "null"},
+	} {
+		before := h.version("t")
+		o, err := h.change(c.sql)
+		if err != nil {
+			t.Fatalf("%s: %v", c.sql, err)
+		}
+		if o.Rows != c.rows || (o.Version == before) != (c.rows == 0) || o.Version != h.version("t") {
+			t.Errorf("%s: %+v, before it version %d", c.sql, o, before)
+		}
+		want := `[{"r":"` + c.want + `"}]`
+		if c.want == "null" {
+			want = `[{"r":null}]`
+		}
+		h.expect(`SELECT string_agg(coalesce(name, '-') || coalesce(decode(blob_bytes(img)), '-'), ' ' ORDER BY id) AS r FROM t`, want)
+	}
+	c, err := h.engine.PrepareChange(t.Context(), query.Session{}, `MERGE INTO t USING (SELECT ?::INT AS id, ? AS name, ?::BLOB AS img) s ON t.id = s.id
+		WHEN MATCHED THEN UPDATE WHEN NOT MATCHED THEN INSERT`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := []arrow.Field{{Name: "1", Type: arrow.PrimitiveTypes.Int32, Nullable: true}, {Name: "2", Type: arrow.BinaryTypes.String, Nullable: true}, {Name: "3", Type: arrow.BinaryTypes.Binary, Nullable: true}}
+	for i, values := range []string{`[{"1":1,"2":"a","3":"YQ=="},{"1":2,"2":"b","3":null}]`, `[{"1":2,"2":"B","3":"Qg=="},{"1":3,"2":"c","3":"Yw=="}]`} {
+		if o, err := c.Run(t.Context(), []arrow.RecordBatch{rows(t, values, fields...)}); err != nil || o.Rows != 2 {
+			t.Errorf("%d: %+v, %v", i, o, err)
+		}
+	}
+	h.expect(`SELECT id, name, img FROM t ORDER BY id`, `[{"id":1,"img":"YQ==","name":"a"},{"id":2,"img":"Qg==","name":"B"},{"id":3,"img":"Yw==","name":"c"}]`)
 }

@@ -252,7 +252,7 @@ func (c *Change) into(ctx context.Context, session Session, edits []statement.Ed
 	if err != nil {
 		return q, err
 	}
-	given := c.columnsOf(st)
+	given := sourceColumns(st, len(c.insert.fields))
 	q.payload = st.first.payload.Load()
 	q.own = slices.ContainsFunc(st.Pins(), func(p Pin) bool { return p.Name == c.insert.name })
 	st.Close()
@@ -319,9 +319,9 @@ func (c *Change) into(ctx context.Context, session Session, edits []statement.Ed
 	return q, nil
 }
 
-// columnsOf are the columns of a source. Where parameters leave them open, those
-// with the types that were guessed, else as many as there are values.
-func (c *Change) columnsOf(st *Statement) []engine.Field {
+// sourceColumns are the columns of a source. Where parameters leave them open, those
+// with the types that were guessed, else n of them.
+func sourceColumns(st *Statement, n int) []engine.Field {
 	if !st.plan.unknown {
 		return st.plan.prepared.Columns()
 	}
@@ -334,7 +334,7 @@ func (c *Change) columnsOf(st *Statement) []engine.Field {
 		}
 		return columns
 	}
-	columns := make([]engine.Field, len(c.insert.fields))
+	columns := make([]engine.Field, n)
 	for i := range columns {
 		columns[i].Type = &engine.Type{}
 	}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/catalog"
-	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/table"
@@ -197,11 +195,11 @@ func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalo
 	}
 	defer end()
 	for rows.Next() {
-		addresses, ok := rows.RecordBatch().Column(0).(*array.Uint64)
-		if !ok || addresses.NullN() > 0 {
-			return fault.New(fault.Internal, "query: row addresses come as %s", rows.RecordBatch().Column(0).DataType())
+		addresses, err := keysOf(rows.RecordBatch(), 0)
+		if err != nil {
+			return err
 		}
-		if _, err := m.Remove(addresses.Uint64Values()); err != nil {
+		if _, err := m.Remove(addresses); err != nil {
 			return err
 		}
 	}

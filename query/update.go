@@ -2,42 +2,34 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/blob"
-	"github.com/flightblob/flightblob/catalog"
-	"github.com/flightblob/flightblob/internal/fault"
-	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
 )
 
-// updating is an UPDATE: a query that finds the rows and computes their new
-// values. The other columns are taken from the table as they are stored, so that
-// nothing of them passes through SQL.
+// identity are the columns by which rows are found again.
+var identity = []string{table.RowAddr, table.RowID}
+
+// rewriting is what an UPDATE, or a clause of a MERGE, does: a query that finds
+// the rows and computes their new values. The other columns are taken from the
+// table as they are stored, so that nothing of them passes through SQL.
+type rewriting struct {
+	computed
+	carried []string // names of the other columns
+	changed []schema.FieldID
+}
+
+// prepareUpdate checks UPDATE:
 //
 //	UPDATE t SET a = a + 1 FROM s WHERE t.id = s.id
 //	SELECT "_rowaddr", "_rowid", CAST(c0 AS INTEGER) FROM (
 //	  SELECT "t"."_rowaddr", "t"."_rowid", a + 1 FROM lance_scan('t', row_ids := true) AS "t", s WHERE t.id = s.id
 //	) AS s("_rowaddr", "_rowid", c0)
-type updating struct {
-	name    catalog.Name
-	set     []*schema.Field
-	rows    *derived // the text of query
-	query   intoQuery
-	carried []string // names of the other columns
-	changed []schema.FieldID
-}
-
-// identity are the columns by which rows are found again.
-var identity = []string{table.RowAddr, table.RowID}
-
-// prepareUpdate checks UPDATE.
 func (c *Change) prepareUpdate(ctx context.Context) error {
 	u := c.text.Update
 	if !u.Returning.Empty() {
@@ -48,23 +40,14 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 		return err
 	}
 	c.session.gifts = &gifts{}
-	up := &updating{name: name}
 	alias := c.rowsAlias(u.Alias)
-	rows, err := c.updated(snapshot.Schema(), up, alias)
+	set, err := c.assigned(snapshot.Schema(), u.Set)
 	if err != nil {
 		return err
 	}
-	if err := c.fill(ctx, up, rows); err != nil {
+	up, err := c.rewriting(ctx, snapshot.Schema(), alias, set, func(d *derived) { c.foundIn(d, name, alias, u.From, u.Where) })
+	if err != nil {
 		return err
-	}
-	for _, f := range snapshot.Schema().Fields {
-		if !slices.Contains(up.set, f) {
-			up.carried = append(up.carried, f.Name)
-			continue
-		}
-		for leaf := range f.Leaves() {
-			up.changed = append(up.changed, leaf.ID)
-		}
 	}
 	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
 		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
@@ -73,17 +56,10 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 				return table.MutationOptions{}, err
 			}
 			err = c.eachRow(params, func(params arrow.RecordBatch, row int) error {
-				rows, end, err := c.rowsOf(ctx, m.Base(), name, up.rows, &up.query, params, row)
-				if err != nil {
+				return c.eachFound(ctx, m, name, &up.computed, params, row, func(found arrow.RecordBatch) error {
+					_, err := writer.replace(ctx, found)
 					return err
-				}
-				defer end()
-				for rows.Next() {
-					if err := writer.replace(ctx, rows.RecordBatch()); err != nil {
-						return err
-					}
-				}
-				return up.rows.place(rows.Err())
+				})
 			})
 			return table.MutationOptions{Changed: up.changed}, err
 		})
@@ -91,114 +67,37 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 	return nil
 }
 
-// updated writes the query for the rows and their new values.
-func (c *Change) updated(s *schema.Schema, up *updating, alias string) (*derived, error) {
-	u := c.text.Update
-	d := c.derive()
-	d.add("SELECT " + alias + "." + identity[0] + ", " + alias + "." + identity[1])
-	for _, a := range u.Set {
-		f, err := fieldNamed(s, a.Column.Text)
-		if err != nil {
-			return nil, c.text.ErrorAt(a.Column.Span, "%s", err)
+// rewriting makes the query of a change of rows; from appends where they are
+// found.
+func (c *Change) rewriting(ctx context.Context, s *schema.Schema, alias string, set []setting, from func(*derived)) (*rewriting, error) {
+	up := &rewriting{}
+	var err error
+	keys := []string{alias + "." + identity[0], alias + "." + identity[1]}
+	if up.computed, err = c.compute(ctx, keys, set, from); err != nil {
+		return nil, err
+	}
+	for _, f := range s.Fields {
+		if !slices.Contains(up.fields, f) {
+			up.carried = append(up.carried, f.Name)
+			continue
 		}
-		if slices.Contains(up.set, f) {
-			return nil, c.text.ErrorAt(a.Column.Span, "column %s is set twice", a.Column)
-		}
-		up.set = append(up.set, f)
-		d.add(", ")
-		if err := c.value(d, f, a); err != nil {
-			return nil, err
+		for leaf := range f.Leaves() {
+			up.changed = append(up.changed, leaf.ID)
 		}
 	}
-	c.foundIn(d, up.name, alias, u.From, u.Where)
-	return d, d.err
-}
-
-// value appends what a column is set to. A bare parameter has the column's type.
-func (c *Change) value(d *derived, f *schema.Field, a statement.Assignment) error {
-	if a.Default {
-		d.add("NULL")
-		return nil
-	}
-	if slices.ContainsFunc(c.text.Params, func(p statement.Param) bool { return p.Span == a.Value }) {
-		name, err := c.paramType(f)
-		if err != nil {
-			return err
-		}
-		d.add("CAST(")
-		d.keep(a.Value)
-		d.add(" AS " + name + ")")
-		return nil
-	}
-	d.add("(")
-	d.keep(a.Value)
-	d.add(")")
-	return nil
-}
-
-// fill makes the query that gives the new values the types of the table.
-func (c *Change) fill(ctx context.Context, up *updating, rows *derived) error {
-	st, err := c.engine.Prepare(ctx, c.session, rows.String())
-	if err != nil {
-		return rows.place(err)
-	}
-	given := st.plan.prepared.Columns()
-	up.query.payload = st.first.payload.Load()
-	st.Close()
-	whole := &derived{of: rows.of, edits: rows.edits}
-	whole.add("SELECT " + strings.Join(identity, ", "))
-	names := slices.Clone(identity)
-	for _, name := range identity {
-		up.query.columns = append(up.query.columns, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Uint64, Nullable: true})
-	}
-	for i, f := range up.set {
-		name := fmt.Sprintf("c%d", i)
-		names = append(names, name)
-		t, exact, err := storedType(f)
-		if err != nil {
-			return err
-		}
-		at := c.text.Update.Set[i].Value
-		from := given[len(identity)+i].Type
-		if err := c.fits(f, t, from, at); err != nil {
-			return err
-		}
-		fill := filling(t, from)
-		whole.add(", ")
-		if special := ofInterval(name, exact.Type, from); special != "" {
-			whole.stand(special+" AS "+name, at)
-		} else if fill.String() != from.String() || from.Unknown() {
-			whole.stand("CAST("+name+" AS "+typeText(fill)+") AS "+name, at)
-		} else {
-			whole.add(name)
-		}
-		field := intoField(exact, fill)
-		field.Name, field.Nullable = f.Name, true
-		up.query.columns = append(up.query.columns, field)
-	}
-	whole.add(" FROM (")
-	whole.embed(rows)
-	whole.add(") AS s(" + strings.Join(names, ", ") + ")")
-	up.rows, up.query.text = whole, whole.String()
-	st, err = c.engine.prepare(ctx, c.session, up.query.text, &up.query)
-	if err != nil {
-		return whole.place(err)
-	}
-	defer st.Close()
-	c.learn(st)
-	return nil
+	return up, nil
 }
 
 // replacer writes the rows of an UPDATE anew.
 type replacer struct {
 	mutation *table.Mutation
-	up       *updating
+	up       *rewriting
 	carrier  *table.Carrier
 	feed     *feed // of the new values
 }
 
-func (c *Change) newReplacer(m *table.Mutation, up *updating) (*replacer, error) {
-	input, err := feedSchema(up.set)
+func (c *Change) newReplacer(m *table.Mutation, up *rewriting) (*replacer, error) {
+	input, err := feedSchema(up.fields)
 	return &replacer{mutation: m, up: up, carrier: m.Base().Carry(), feed: &feed{engine: c.engine, input: input, rows: "row %d of those found"}}, err
 }
 
@@ -211,18 +110,26 @@ func (r *replacer) origin(source uint32) (blob.Origin, error) {
 	return r.feed.origin(source)
 }
 
-// replace takes a batch of the update's query. A row that is found again keeps
-// the values that were found first.
-func (r *replacer) replace(ctx context.Context, found arrow.RecordBatch) error {
-	addresses, ok := found.Column(0).(*array.Uint64)
-	ids, ok2 := found.Column(1).(*array.Uint64)
-	if !ok || !ok2 || addresses.NullN()+ids.NullN() > 0 {
-		return fault.New(fault.Internal, "query: row addresses come as %s", found.Column(0).DataType())
+// replace takes a batch of the query and answers how many rows it replaced: one
+// that is found again keeps the values that were found first.
+func (r *replacer) replace(ctx context.Context, found arrow.RecordBatch) (int, error) {
+	addresses, err := keysOf(found, 0)
+	if err != nil {
+		return 0, err
 	}
-	fresh, err := r.mutation.Remove(addresses.Uint64Values())
+	ids, err := keysOf(found, 1)
+	if err != nil {
+		return 0, err
+	}
+	fresh, err := r.mutation.Remove(addresses)
 	if err != nil || len(fresh) == 0 {
-		return err
+		return 0, err
 	}
+	return len(fresh), r.rewrite(ctx, found, fresh, addresses, ids)
+}
+
+// rewrite writes some of the rows that were found.
+func (r *replacer) rewrite(ctx context.Context, found arrow.RecordBatch, fresh []int, addresses, ids []uint64) error {
 	set, err := r.values(found, fresh)
 	if err != nil {
 		return err
@@ -230,7 +137,7 @@ func (r *replacer) replace(ctx context.Context, found arrow.RecordBatch) error {
 	defer set.Release()
 	at, rowIDs := make([]uint64, len(fresh)), make([]uint64, len(fresh))
 	for i, k := range fresh {
-		at[i], rowIDs[i] = addresses.Value(k), ids.Value(k)
+		at[i], rowIDs[i] = addresses[k], ids[k]
 	}
 	positions, err := r.mutation.Positions(ctx, at)
 	if err != nil {

@@ -36,13 +36,19 @@ type Mutation struct {
 	all       bool
 	removed   uint64
 
-	moved    *Appender
-	ids      []uint64 // of the moved rows, in order; with stable row ids only
-	inserted *Appender
+	written []*writtenRows
 
 	stored    []objstore.Location // deletion files of the current attempt
 	finished  bool
 	uncertain bool
+}
+
+// writtenRows are those of one schema, either moved or new ones.
+type writtenRows struct {
+	moved  bool
+	input  *arrow.Schema
+	writer *Appender
+	ids    []uint64 // of moved rows, in order; with stable row ids only
 }
 
 // Mutate begins a mutation of the newest version of a branch ("" = main).
@@ -125,35 +131,48 @@ func (m *Mutation) RemoveAll() {
 func (m *Mutation) Removed() uint64 { return m.removed }
 
 // Replace writes rows that come in the place of removed ones, whose row ids
-// (RowID of a scan of Base) they keep where ids are stable. All batches have one
-// schema, see Append; the options of the first call count.
+// (RowID of a scan of Base) they keep where ids are stable. Batches are as those
+// for Append; the options of the first one of a schema count.
 func (m *Mutation) Replace(ctx context.Context, batch arrow.RecordBatch, ids []uint64, o WriteOptions) error {
 	if len(ids) != int(batch.NumRows()) {
 		return fault.New(fault.Internal, "table: %d row ids for %d rows", len(ids), batch.NumRows())
 	}
-	if err := m.write(ctx, &m.moved, batch, o); err != nil {
+	w, err := m.writer(ctx, true, batch.Schema(), o)
+	if err != nil {
+		return err
+	}
+	if err := w.writer.Write(ctx, batch); err != nil {
 		return err
 	}
 	if m.base.Manifest().StableRowIDs() {
-		m.ids = append(m.ids, ids...)
+		w.ids = append(w.ids, ids...)
 	}
 	return nil
 }
 
-// Insert writes new rows. All batches have one schema, see Append; the options
-// of the first call count.
+// Insert writes new rows. Batches are as those for Append; the options of the
+// first one of a schema count.
 func (m *Mutation) Insert(ctx context.Context, batch arrow.RecordBatch, o WriteOptions) error {
-	return m.write(ctx, &m.inserted, batch, o)
+	w, err := m.writer(ctx, false, batch.Schema(), o)
+	if err != nil {
+		return err
+	}
+	return w.writer.Write(ctx, batch)
 }
 
-func (m *Mutation) write(ctx context.Context, a **Appender, batch arrow.RecordBatch, o WriteOptions) error {
-	if *a == nil {
-		var err error
-		if *a, err = m.base.Append(ctx, batch.Schema(), o); err != nil {
-			return err
+func (m *Mutation) writer(ctx context.Context, moved bool, input *arrow.Schema, o WriteOptions) (*writtenRows, error) {
+	for _, w := range m.written {
+		if w.moved == moved && w.input.Equal(input) {
+			return w, nil
 		}
 	}
-	return (*a).Write(ctx, batch)
+	a, err := m.base.Append(ctx, input, o)
+	if err != nil {
+		return nil, err
+	}
+	w := &writtenRows{moved: moved, input: input, writer: a}
+	m.written = append(m.written, w)
+	return w, nil
 }
 
 // MutationOptions is what readers of the history are told.
@@ -206,26 +225,18 @@ func (m *Mutation) Commit(ctx context.Context, o MutationOptions) (*Snapshot, er
 // newFragments ends the files of written rows.
 func (m *Mutation) newFragments(ctx context.Context) ([]manifest.Fragment, error) {
 	var out []manifest.Fragment
-	if m.moved != nil {
-		if err := m.moved.endFragment(ctx); err != nil {
+	for _, w := range m.written {
+		if err := w.writer.endFragment(ctx); err != nil {
 			return nil, err
 		}
-		ids := m.ids
-		for _, w := range m.moved.done {
-			f := w.fragment
-			if m.base.Manifest().StableRowIDs() {
+		ids := w.ids
+		for _, done := range w.writer.done {
+			f := done.fragment
+			if w.moved && m.base.Manifest().StableRowIDs() {
 				f.RowIDs = rowset.IDsOf(ids[:f.PhysicalRows]).Encode()
 				ids = ids[f.PhysicalRows:]
 			}
 			out = append(out, f)
-		}
-	}
-	if m.inserted != nil {
-		if err := m.inserted.endFragment(ctx); err != nil {
-			return nil, err
-		}
-		for _, w := range m.inserted.done {
-			out = append(out, w.fragment)
 		}
 	}
 	return out, nil
@@ -321,11 +332,9 @@ func (m *Mutation) Abort() {
 		return
 	}
 	m.finished = true
-	for _, a := range []*Appender{m.moved, m.inserted} {
-		if a != nil {
-			a.uncertain = m.uncertain
-			a.Abort()
-		}
+	for _, w := range m.written {
+		w.writer.uncertain = m.uncertain
+		w.writer.Abort()
 	}
 	if m.uncertain {
 		return
