@@ -64,8 +64,8 @@ fuzz-short: ## every fuzz target for FUZZTIME (60s)
 conformance: build .venv/ready jdbc ## the whole matrix against pylance and the long runs; SEED=n replays
 	cd conformance && $(PYTEST) -q --full $(if $(SEED),--seed=$(SEED)) $(if $(ONLY),-k '$(ONLY)')
 
-memory-proof: build .venv/ready ## 1, 2 and 4 GiB through a budget of 64 MiB
-	cd conformance && $(PYTEST) -q -s --full test_memory.py
+memory-proof: build .venv/ready ## 1, 2 and 4 GiB read and written, one value of 10 GiB, through a budget of 64 MiB
+	cd conformance && $(PYTEST) -q -s --full test_memory.py test_write_memory.py
 
 bench: build .venv/bench ## the benchmark kit beside the peer; writes .out/bench/run.md
 	PYTHON=.venv/bin/python bench/run.sh

@@ -262,7 +262,7 @@ func (s *serving) checkListen() error {
 
 // heapBeside is what the heap may hold beside the payload budget before the
 // collector works harder: caches of tables and what it has not swept yet.
-const heapBeside = 160 << 20
+const heapBeside = 128 << 20
 
 // gcPercent lets the small live heap of a scanning server grow further between
 // collections than Go's default would; the memory limit bounds it all the same.
