@@ -78,8 +78,8 @@ func (r *run) analyse(ctx context.Context, sql string) (*analysis, outputs, erro
 		return a, outputs{}, fault.New(fault.Internal, "query: %d plans for one statement", len(answer.Plans))
 	}
 	a.plan = answer.Plans[0]
-	if err := a.check(answer.Plans[0]); err != nil {
-		return a, outputs{}, err
+	if err := a.check(answer.Plans[0], -1); err != nil {
+		return a, outputs{}, r.spotted(ctx, sql, err)
 	}
 	a.counted, a.first = countedCall(answer.Plans[0]), firstOf(answer.Plans[0])
 	return a, a.operator(answer.Plans[0]), nil
@@ -347,30 +347,47 @@ func item(p *passed) *passed {
 	return &passed{field: p.field.Children[0], nullable: true}
 }
 
-// check walks a plan for expressions that misuse references.
-func (a *analysis) check(v any) error {
+// check walks a plan for expressions that misuse references. near is where the
+// nearest expression around stands, -1 if none does.
+func (a *analysis) check(v any, near int) error {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			if err := a.check(e); err != nil {
+			if err := a.check(e, near); err != nil {
 				return err
 			}
 		}
 	case object:
 		if err := a.judge(v); err != nil {
-			if offset := location(v); offset >= 0 {
+			offset := location(v)
+			s, ok := err.(*spot) //nolint:errorlint // as judge made it
+			switch {
+			case ok && s.orders > 0:
+				offset = location(objects(v["orders"])[s.item]) // v is all that is sorted, too
+			case ok && s.function != "":
+				s.within, offset = offset, own(v)
+			case offset < 0:
+				offset = near
+			}
+			if offset >= 0 {
 				err = &engine.Placed{Offset: offset, Err: err}
 			}
 			return err
 		}
+		if at := own(v); at >= 0 {
+			near = at
+		}
 		for _, e := range v {
-			if err := a.check(e); err != nil {
+			if err := a.check(e, near); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// own is where an expression says that it stands, -1 if it does not.
+func own(v object) int { return location(object{"query_location": v["query_location"]}) }
 
 // location is where in the text an expression stands, by itself or else by the
 // first of what it is made of; -1 if nobody says.
@@ -427,16 +444,18 @@ func misuse(format string, args ...any) error {
 var orderings = []string{"COMPARE_LESSTHAN", "COMPARE_GREATERTHAN", "COMPARE_LESSTHANOREQUALTO", "COMPARE_GREATERTHANOREQUALTO"}
 
 func (a *analysis) judge(n object) error {
-	if _, ordered := n["null_order"]; ordered && refers(n["expression"]) {
-		return misuse("blob columns have no order, so ORDER BY cannot sort by one")
+	for i, orders := 0, objects(n["orders"]); i < len(orders); i++ {
+		if refers(orders[i]["expression"]) {
+			return unordered(orders, i)
+		}
 	}
 	if slices.Contains(orderings, text(n["comparison"])) && (refers(n["left"]) || refers(n["right"])) {
-		return misuse("blob columns have no order; they can be compared by = and <> only")
+		return incomparable(n)
 	}
 	switch text(n["expression_class"]) {
 	case "BOUND_COMPARISON":
 		if slices.Contains(orderings, text(n["type"])) && (refers(n["left"]) || refers(n["right"])) {
-			return misuse("blob columns have no order; they can be compared by = and <> only")
+			return incomparable(n)
 		}
 	case "BOUND_BETWEEN":
 		if refers(n["input"]) || refers(n["lower"]) || refers(n["upper"]) {
@@ -562,7 +581,7 @@ func (a *analysis) aggregate(n object) error {
 	}
 	for i, c := range objects(n["children"]) {
 		if refers(c) && (i > 0 || !slices.Contains(aggregates, name)) {
-			return misuse("%s cannot take a blob column here", name)
+			return &spot{err: misuse("%s cannot take a blob column here", name), function: name, alias: text(c["alias"])}
 		}
 	}
 	return nil

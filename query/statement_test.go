@@ -279,6 +279,52 @@ func TestWhereabouts(t *testing.T) {
 
 // TestMisuse checks that what makes no sense for blob columns is refused before
 // anything runs, with advice.
+// TestMisusePlaces checks that refusals about blob columns point at what they are
+// about, where the plan does not say it either.
+func TestMisusePlaces(t *testing.T) {
+	h := open(t, "kinds_basic_v22", "nested_v22")
+	for _, sql := range []string{ // ‹ stands where the place is
+		`select id from "table" order by ‹img`,
+		`select id from "table" order by id, ‹img desc, 1`,
+		`select * from "table" order by ‹2`,
+		`select * from "table" order by ‹all`,
+		`select img as x from "table" order by ‹x limit 3`,
+		`select img from "table" union select img from "table" order by ‹1`,
+		`select id from (select id, {'a': [img]} as s from "table" order by id) order by ‹s, id`,
+		`select l from nested_v22.main."table" order by ‹l`,
+		`select row_number() over (order by id), rank() over (order by id, ‹img) from "table"`,
+		`select id from "table" qualify rank() over (partition by id order by ‹img) = 1`,
+		`select array_agg(id order by ‹img) from "table"`,
+		`select count(*), min(id), ‹min("table".img) from "table"`,
+		`select ‹max([img]) over () from "table"`,
+		`select id from "table" group by id having ‹max({'a': img}) is null`,
+		`select id from "table" where id in (select ‹arg_max(id, img) from "table")`,
+		`select img ‹< img from "table"`,
+		`select img ‹between img and img from "table"`,
+		`select a.id from "table" a join "table" b on a.id = b.id and a.id < b.id and a.img ‹< b.img`,
+		`select img‹::varchar from "table"`,
+		`select [img]‹::varchar from "table"`,
+	} {
+		before, after, _ := strings.Cut(sql, "‹")
+		_, err := h.engine.Prepare(t.Context(), query.Session{}, before+after)
+		var at *statement.Error
+		if !errors.As(err, &at) || at.Offset != len(before) {
+			t.Errorf("%s: %v", sql, err)
+			continue
+		}
+		for _, way := range []string{"blob_bytes(b)", "blob_descriptor(b)", "blob_size(b)"} {
+			if !strings.Contains(err.Error(), way) {
+				t.Errorf("%s: %v does not name %s", sql, err, way)
+			}
+		}
+	}
+	// Two lists alike and nothing that tells them apart: no place rather than a wrong one.
+	_, err := h.engine.Prepare(t.Context(), query.Session{}, `select a from (select id as a, img as b from "table" order by 1) order by [b]`)
+	if err == nil || !strings.Contains(err.Error(), "no order") {
+		t.Error(err)
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	h := open(t, "kinds_basic_v22", "nested_v22")
 	forged := `{'kind':0::utinyint,'position':0::ubigint,'size':10::ubigint,'blob_id':0::uinteger,'blob_uri':'','source':1::uinteger,'tag':1::ubigint}`
