@@ -2,9 +2,9 @@ package main
 
 import (
 	"bufio"
-	"encoding/csv"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -74,38 +74,55 @@ func printJSON(rows array.RecordReader, w io.Writer, _ screen) (int64, error) {
 	return n, errors.Join(err, out.Flush())
 }
 
-// printCSV writes a header and RFC 4180 records; NULL is an empty field.
+// printCSV writes a header and RFC 4180 records, lines ended as on Unix. NULL is
+// an empty field, text without characters a pair of quotes.
 func printCSV(rows array.RecordReader, w io.Writer, _ screen) (int64, error) {
-	out := csv.NewWriter(w)
+	out := bufio.NewWriter(w)
 	fields := rows.Schema().Fields()
-	record := make([]string, len(fields))
+	var line []byte
 	for c, f := range fields {
-		record[c] = f.Name
+		line = appendField(line, c, f.Name)
 	}
-	if err := out.Write(record); err != nil {
+	if _, err := out.Write(append(line, '\n')); err != nil {
 		return 0, err
 	}
 	n, err := each(rows, func(rec arrow.RecordBatch) error {
 		for row := range int(rec.NumRows()) {
+			line = line[:0]
 			for c, f := range fields {
-				record[c] = ""
 				if rec.Column(c).IsNull(row) {
+					line = appendComma(line, c)
 					continue
 				}
-				var err error
-				if record[c], err = (style{}).text(f, rec.Column(c), row); err != nil {
+				text, err := style{}.text(f, rec.Column(c), row)
+				if err != nil {
 					return err
 				}
+				line = appendField(line, c, text)
 			}
-			if err := out.Write(record); err != nil {
+			if _, err := out.Write(append(line, '\n')); err != nil {
 				return err
 			}
 		}
-		out.Flush()
-		return out.Error()
+		return out.Flush()
 	})
-	out.Flush()
-	return n, errors.Join(err, out.Error())
+	return n, errors.Join(err, out.Flush())
+}
+
+// appendField adds the field of column c to a record.
+func appendField(dst []byte, c int, text string) []byte {
+	dst = appendComma(dst, c)
+	if text != "" && text[0] != ' ' && !strings.ContainsAny(text, "\",\r\n") {
+		return append(dst, text...)
+	}
+	return append(append(append(dst, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
+}
+
+func appendComma(dst []byte, c int) []byte {
+	if c > 0 {
+		return append(dst, ',')
+	}
+	return dst
 }
 
 // printArrow writes an IPC stream.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/internal/half"
@@ -59,9 +62,16 @@ func (s style) append(dst []byte, f arrow.Field, arr arrow.Array, i int) ([]byte
 	switch a := arr.(type) {
 	case *array.Boolean:
 		return strconv.AppendBool(dst, a.Value(i)), nil
-	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64,
-		*array.Decimal32, *array.Decimal64, *array.Decimal128, *array.Decimal256:
+	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64:
 		return append(dst, arr.ValueStr(i)...), nil
+	case *array.Decimal32:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType()), nil
+	case *array.Decimal64:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType()), nil
+	case *array.Decimal128:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType()), nil
+	case *array.Decimal256:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType()), nil
 	case *array.Float16:
 		return appendFloat(dst, float64(half.Float32(a.Value(i))), 32), nil
 	case *array.Float32:
@@ -69,6 +79,9 @@ func (s style) append(dst []byte, f arrow.Field, arr arrow.Array, i int) ([]byte
 	case *array.Float64:
 		return appendFloat(dst, a.Value(i), 64), nil
 	case *array.String:
+		if v := a.Value(i); !s.short && isJSON(f) && json.Valid([]byte(v)) {
+			return appendJSON(dst, v)
+		}
 		return appendText(dst, a.Value(i))
 	case *array.LargeString:
 		return appendText(dst, a.Value(i))
@@ -84,12 +97,26 @@ func (s style) append(dst []byte, f arrow.Field, arr arrow.Array, i int) ([]byte
 		return s.appendBytes(dst, a.Value(i)), nil
 	case *array.Timestamp:
 		return appendTime(dst, a, i)
+	case *array.Date32:
+		if limit := infinity(int64(a.Value(i)), math.MaxInt32); limit != "" {
+			return appendText(dst, limit)
+		}
+		return appendText(dst, arr.ValueStr(i))
+	case *array.Time32, *array.Time64:
+		return appendText(dst, shortTime(arr.ValueStr(i)))
+	case *array.MonthDayNanoInterval:
+		v := a.Value(i)
+		return appendText(dst, interval(int64(v.Months), int64(v.Days), v.Nanoseconds))
+	case *array.Duration:
+		return appendText(dst, duration(int64(a.Value(i)), a.DataType()))
 	case *array.Dictionary:
 		return s.append(dst, f, a.Dictionary(), a.GetValueIndex(i))
 	case array.ExtensionArray:
 		return s.append(dst, arrow.Field{Name: f.Name, Type: a.Storage().DataType()}, a.Storage(), i)
 	case *array.Struct:
 		return s.appendStruct(dst, a, i)
+	case array.Union:
+		return s.appendUnion(dst, a, i)
 	case *array.Map:
 		return s.appendMap(dst, a, i)
 	case array.ListLike:
@@ -126,6 +153,21 @@ func appendText(dst []byte, v string) ([]byte, error) {
 	return append(dst, strings.TrimSuffix(b.String(), "\n")...), nil
 }
 
+// isJSON tells a column of JSON texts, which stand in JSON as what they are.
+func isJSON(f arrow.Field) bool {
+	name, ok := f.Metadata.GetValue(ipc.ExtensionTypeKeyName)
+	return ok && name == "arrow.json"
+}
+
+// appendJSON writes a JSON text on one line, numbers as they are.
+func appendJSON(dst []byte, v string) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(v)); err != nil {
+		return dst, err
+	}
+	return append(dst, b.Bytes()...), nil
+}
+
 // shown is how many bytes of a binary value a table shows.
 const shown = 16
 
@@ -142,11 +184,30 @@ func (s style) appendBytes(dst, v []byte) []byte {
 	return append(dst, '"')
 }
 
+// appendUnion writes an object of the one member that counts.
+func (s style) appendUnion(dst []byte, a array.Union, i int) ([]byte, error) {
+	child := a.ChildID(i)
+	field := a.UnionType().Fields()[child]
+	dst, err := appendText(append(dst, '{'), field.Name)
+	if err != nil {
+		return dst, err
+	}
+	at := i
+	if dense, ok := a.(*array.DenseUnion); ok {
+		at = int(dense.ValueOffset(i))
+	}
+	dst, err = s.append(append(dst, ':'), field, a.Field(child), at)
+	return append(dst, '}'), err
+}
+
 // appendTime writes ISO 8601, with Z where the column has a zone.
 func appendTime(dst []byte, a *array.Timestamp, i int) ([]byte, error) {
 	t, ok := a.DataType().(*arrow.TimestampType)
 	if !ok {
 		return dst, fmt.Errorf("%s is no timestamp", a.DataType())
+	}
+	if limit := infinity(int64(a.Value(i)), math.MaxInt64); limit != "" {
+		return appendText(dst, limit)
 	}
 	layout := "2006-01-02T15:04:05.999999999"
 	if t.TimeZone != "" {
