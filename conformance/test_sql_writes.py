@@ -1,8 +1,10 @@
 """Statements that write, sent by ADBC to the built program, with pylance as judge of what they left."""
 
 import datetime
+import pathlib
 import re
 import shutil
+import subprocess
 
 import adbc_driver_flightsql.dbapi as dbapi
 import lance
@@ -11,6 +13,7 @@ import pyarrow.flight as fl
 import pytest
 from lance.namespace import DirectoryNamespace
 from lance_namespace import DescribeTableRequest, ListNamespacesRequest, ListTablesRequest
+from referee import java
 from referee.server import Server
 
 
@@ -388,3 +391,123 @@ def test_sidecars_become_managed(house):
     assert house.blobs("t", "img") == values * 4
     house.lance("t").optimize.compact_files()
     assert house.blobs("t", "img") == values * 4
+
+
+def logical(values, ranged):
+    fields = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
+    if ranged:
+        fields += [pa.field("position", pa.uint64()), pa.field("size", pa.uint64())]
+    return pa.array(values, pa.struct(fields))
+
+
+def test_parameters_for_blobs(house, outside):
+    """A ? in a blob column takes bytes of every kind, logical structs of both shapes, and NULL, in any row, beside
+    columns that need a cast and expressions; the rows of one call are one version (SCH-10)."""
+    house.run("CREATE TABLE t (id INT, img LANCE_BLOB)")
+    given = [
+        (pa.array([None, b"a", b""], pa.binary()), [None, b"a", b""]),
+        (pa.array([b"b", None], pa.large_binary()), [b"b", None]),
+        (pa.array([None, b"c"], pa.binary_view()), [None, b"c"]),
+        (pa.array([b"d"], pa.binary(1)), [b"d"]),
+        (pa.nulls(2), [None, None]),
+        (logical([None, {"data": b"e"}, {"uri": outside}], False), [None, b"e", b"0123456789"]),
+        (
+            logical([{"uri": outside, "position": 2, "size": 3}, None, {"uri": outside}, {"data": b""}], True),
+            [b"234", None, b"0123456789", b""],
+        ),
+    ]
+    want, version = [], 1
+    for column, read in given:
+        for number in (pa.int32(), pa.int64()):  # as the table has it, and not
+            for sql in ("INSERT INTO t VALUES (?, ?)", "INSERT INTO t VALUES (? + 0, ?)"):
+                rows = pa.record_batch([pa.array(range(len(column)), number), column], ["0", "1"])
+                assert house.many(sql, rows) == len(column)
+                want, version = want + read, version + 1
+    house.lance("t").validate()
+    assert house.blobs("t", "img") == want
+    assert house.lance("t").version == version
+
+    both = logical([None, {"data": b"x", "uri": outside}], False)
+    for sql in ("INSERT INTO t VALUES (?, ?)", "INSERT INTO t VALUES (? + 0, ?)"):
+        with pytest.raises(Exception, match=r"column img, row 1 of the parameters: both data.*IN-1"):
+            house.many(sql, pa.record_batch([pa.array([1, 2]), both], ["0", "1"]))
+    assert house.lance("t").version == version
+
+
+def test_parameters_inside_values(house, outside):
+    """Parameters within structs, lists and calls; several rows of VALUES and queries run once for each row."""
+    house.run("CREATE TABLE t (id INT, s STRUCT(a INT, b LANCE_BLOB), l LANCE_BLOB[])")
+    house.many("INSERT INTO t VALUES (?, {'a': ?, 'b': ?}, [?, NULL])", [(1, 2, b"x", b"y"), (2, None, None, None)])
+    house.many("INSERT INTO t VALUES (?, {'a': 1, 'b': blob_ref(?)}, [blob_ref(?)])", [(3, outside, outside)])
+    house.many("INSERT INTO t VALUES (?, ?, ?)", [(4, {"a": 1, "b": b"q"}, [b"1", b"2"])])
+    house.many("INSERT INTO t (id) VALUES (?), (? + 1)", [(5, 5), (7, 7)])
+    house.many("INSERT INTO t SELECT id + ?, s, l FROM t WHERE id = ?", [(100, 1), (100, 3)])
+    got = house.lance("t").scanner(blob_handling="all_binary").to_table().to_pylist()
+    one, three = {"a": 2, "b": b"x"}, {"a": 1, "b": b"0123456789"}
+    assert got == [
+        {"id": 1, "s": one, "l": [b"y", None]},
+        {"id": 2, "s": {"a": None, "b": None}, "l": [None, None]},
+        {"id": 3, "s": three, "l": [b"0123456789"]},
+        {"id": 4, "s": {"a": 1, "b": b"q"}, "l": [b"1", b"2"]},
+        *[{"id": i, "s": None, "l": None} for i in (5, 6, 7, 8)],
+        {"id": 101, "s": one, "l": [b"y", None]},
+        {"id": 103, "s": three, "l": [b"0123456789"]},
+    ]
+    assert house.lance("t").version == 6
+    with pytest.raises(Exception, match="row 1 of the parameters: .*value 3000000000"):
+        house.many("INSERT INTO t (id) VALUES (?), (?)", [(1, 1), (1, 3000000000)])
+    assert house.lance("t").version == 6
+
+
+def blocks(count, size):
+    """Rows of parameters in batches of one, as a client sends what does not fit into a message."""
+    schema = pa.schema([("0", pa.int64()), ("1", pa.binary())])
+    block = pa.array([b"z" * size], pa.binary())
+    return pa.RecordBatchReader.from_batches(
+        schema, (pa.record_batch([pa.array([i]), block], schema=schema) for i in range(count))
+    )
+
+
+def test_large_parameters(binary, tmp_path):
+    """Parameters of an update may hold what --put-memory says, and are refused beyond it with the way out."""
+    (tmp_path / "root").mkdir()
+    with (
+        Server(binary, tmp_path / "root", arguments=["--put-memory", "100MiB"]) as server,
+        dbapi.connect(server.uri, autocommit=True) as connection,
+    ):
+        house = House(tmp_path, connection, server.uri)
+        house.run("CREATE TABLE t (id INT, img LANCE_BLOB)")
+        for sql in ("INSERT INTO t VALUES (?, ?)", "INSERT INTO t VALUES (? + 0, ?)"):
+            assert house.many(sql, blocks(9, 10_000_000)) == 9
+            with pytest.raises(Exception, match=r"--put-memory.*adbc_ingest.*ResourceExhausted"):
+                house.many(sql, blocks(11, 10_000_000))
+        assert house.lance("t").version == 3
+        assert house.rows("SELECT count(*) n, sum(blob_size(img))::BIGINT s FROM t") == [{"n": 18, "s": 180_000_000}]
+        server.check_panics()
+
+
+@pytest.mark.timeout(120)
+def test_jdbc(house, outside):
+    """Updates, executeBatch and references by the JDBC driver."""
+    if not java.driver():
+        pytest.skip(java.MISSING)
+    program = pathlib.Path(__file__).resolve().parent / "java" / "Writes.java"
+    command = java.command(program, house.uri.split("//")[1], outside)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    printed = done.stdout.splitlines()
+    assert printed[-1:] == ["done"], done.stdout + done.stderr[-3000:]
+    assert printed[0] == "statement 2"
+    assert printed[1] == "batch 1000"
+    assert printed[2] == "row 1"
+    assert printed[3] == "references 3"
+    assert re.match(r"refused .*column id, row 0 of the parameters: null", printed[4]), printed[4]
+    ds = Names(house.path / "root").dataset("s", "t")
+    ds.validate()
+    assert ds.version == 5  # a batch is one commit
+    table = ds.scanner(blob_handling="all_binary").to_table()
+    assert table["id"].to_pylist() == list(range(1006))
+    assert table["img"].to_pylist() == [
+        b"x", None, *[f"v{i}".encode() if i % 2 == 0 else None for i in range(2, 1002)], b"", b"01", b"12", b"23"
+    ]  # fmt: skip
+    assert table["at"][2].as_py() == datetime.datetime(1970, 1, 1, 0, 0, 2)
+    assert table["name"][1002].as_py() is None

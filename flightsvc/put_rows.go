@@ -128,3 +128,19 @@ func (p *puts) hold(ctx context.Context, batch arrow.RecordBatch, do func(arrow.
 	defer p.bytes.Release(size)
 	return do(batch)
 }
+
+// take implements room for the parameters of an update. It does not wait: who
+// holds some already could wait for another one that does.
+func (p *puts) take(n, held int64) error {
+	if held+n > p.most {
+		return fault.New(fault.Exhausted, "parameters: more than the %d bytes that writes may hold at once (the server's --put-memory); "+
+			"bind fewer rows at a time, or send the rows as a stream: adbc_ingest or DoPut", p.most)
+	}
+	if !p.bytes.TryAcquire(n) {
+		return fault.New(fault.Exhausted, "parameters: the writes that run hold all of the %d bytes that they may (the server's --put-memory); run the statement again", p.most)
+	}
+	return nil
+}
+
+// free implements room.
+func (p *puts) free(n int64) { p.bytes.Release(n) }

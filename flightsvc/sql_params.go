@@ -20,7 +20,9 @@ import (
 	"github.com/flightblob/flightblob/internal/spelling"
 )
 
-// Bounds of bound parameters, in bytes of Arrow data.
+// Bounds of bound parameters, in bytes of Arrow data. Those that come with an
+// update are used at once and given back; they count among the writes that run,
+// see puts.
 const (
 	maxBound    = 64 << 20  // of one statement
 	maxBoundAll = 256 << 20 // of all statements and leases together
@@ -33,8 +35,37 @@ type bound struct {
 	schema  *arrow.Schema
 	size    int64
 	refs    atomic.Int64
-	gauge   *atomic.Int64 // of the server
+	room    room
 }
+
+// room counts the bytes of bound parameters.
+type room interface {
+	// take counts n more bytes of parameters that hold held bytes by now, or refuses
+	// them.
+	take(n, held int64) error
+	// free gives bytes back.
+	free(n int64)
+}
+
+// gauge is the room of parameters that are kept with statements.
+type gauge struct{ all *atomic.Int64 }
+
+func (g gauge) take(n, held int64) error {
+	all := g.all.Add(n)
+	var err error
+	switch {
+	case held+n > maxBound:
+		err = fault.New(fault.Exhausted, "parameters: more than %d bytes; bind fewer rows at a time", maxBound)
+	case all > maxBoundAll:
+		err = fault.New(fault.Exhausted, "parameters: all clients together hold more than %d bytes; close statements that are done", maxBoundAll)
+	}
+	if err != nil {
+		g.all.Add(-n)
+	}
+	return err
+}
+
+func (g gauge) free(n int64) { g.all.Add(-n) }
 
 // errUnbound is for parameters that were replaced while they were looked at.
 var errUnbound = fault.New(fault.Conflict, "statement: its parameters were bound anew meanwhile; run it again")
@@ -58,7 +89,7 @@ func (b *bound) retain() bool {
 
 func (b *bound) release() {
 	if b != nil && b.refs.Add(-1) == 0 {
-		b.gauge.Add(-b.size)
+		b.room.free(b.size)
 		for _, batch := range b.batches {
 			batch.Release()
 		}
@@ -176,7 +207,7 @@ func (b *bound) atRow(batch, row int, err error) error {
 
 // readParams reads parameters from a stream. Nothing is bound when there are no
 // columns: nil. Dictionaries and views become plain.
-func (s *Server) readParams(stream flight.DataStreamReader) (b *bound, err error) {
+func (s *Server) readParams(stream flight.DataStreamReader, room room) (b *bound, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.New(fault.Invalid, "parameters: the record batches are damaged")
@@ -191,7 +222,7 @@ func (s *Server) readParams(stream flight.DataStreamReader) (b *bound, err error
 		return nil, notReadable(err)
 	}
 	defer r.Release()
-	b = &bound{schema: plainSchema(r.Schema()), gauge: &s.bound}
+	b = &bound{schema: plainSchema(r.Schema()), room: room}
 	b.refs.Store(1)
 	for r.Next() {
 		chosen, err := withoutUnions(r.RecordBatch())
@@ -277,14 +308,10 @@ func onlyChild(u array.Union) (arrow.Array, error) {
 // add counts a batch and checks it.
 func (b *bound) add(batch arrow.RecordBatch) error {
 	n := encodedBatch(batch, 0, batch.NumRows(), wire.Uncompressed)
-	b.size += n
-	all := b.gauge.Add(n)
-	switch {
-	case b.size > maxBound:
-		return fault.New(fault.Exhausted, "parameters: more than %d bytes; bind fewer rows at a time", maxBound)
-	case all > maxBoundAll:
-		return fault.New(fault.Exhausted, "parameters: all clients together hold more than %d bytes; close statements that are done", maxBoundAll)
+	if err := b.room.take(n, b.size); err != nil {
+		return err
 	}
+	b.size += n
 	for i, c := range batch.Columns() {
 		if err := intact(c); err != nil {
 			return fault.New(fault.Invalid, "parameters: column %d is damaged: %v", i, err)

@@ -224,7 +224,7 @@ func (s *Server) bind(ctx context.Context, m *flightpb.CommandPreparedStatementQ
 	if err != nil {
 		return err
 	}
-	b, err := s.readParams(stream)
+	b, err := s.readParams(stream, gauge{&s.bound})
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (s *Server) preparedUpdate(m *flightpb.CommandPreparedStatementUpdate, stre
 // count that were bound before, as some clients do.
 func (s *Server) updateParams(p *prepared, stream *replayed) (*bound, error) {
 	if stream.first != nil && len(stream.first.DataHeader) > 0 {
-		b, err := s.readParams(stream)
+		b, err := s.readParams(stream, s.puts)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,10 @@
 package query
 
 import (
+	"regexp"
+	"slices"
+	"strings"
+
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/reference"
 )
@@ -54,4 +58,24 @@ func (r *run) give(sort string, given func(reference.Value) reference.Given) uin
 		r.sources[key] = n
 	}
 	return n
+}
+
+// refCall is how a call of blob_ref begins.
+var refCall = regexp.MustCompile(`(?i)\bblob_ref\s*\(`)
+
+// likely are the guesses to begin with, by parameter: text, but whole numbers in
+// the places of blob_ref that take some. There are too many combinations of three
+// parameters to try them all.
+func (s *Statement) likely() []int {
+	next := make([]int, len(s.params))
+	text := s.text.Text
+	for _, call := range refCall.FindAllStringIndex(text, -1) {
+		end := call[1] + closing(text[call[1]:])
+		for _, p := range s.text.Params {
+			if p.Span.Start >= call[1] && p.Span.End <= end && strings.Contains(text[call[1]:p.Span.Start], ",") {
+				next[p.Index-1] = slices.Index(guesses, "BIGINT")
+			}
+		}
+	}
+	return next
 }

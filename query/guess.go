@@ -65,7 +65,7 @@ const mostGuesses = 100
 // none, the values must come first. Where planning fails, the engine says at
 // which call or operator: the parameters there get the next types.
 func (s *Statement) guess(ctx context.Context) error {
-	next := make([]int, len(s.params)) // of guesses, by parameter
+	next := s.likely() // of guesses, by parameter
 	latest := slices.ContainsFunc(s.text.Ats, func(at statement.At) bool { return holdsParam(s.text, at) })
 	for range mostGuesses {
 		casts := make([]string, len(s.params))

@@ -209,7 +209,7 @@ func (s *Statement) anew(ctx context.Context, r *run, named *tree) (*plan, *find
 	}
 	types := p.prepared.Columns()
 	for _, c := range types {
-		p.unknown = p.unknown || c.Type.Unknown()
+		p.unknown = p.unknown || c.Type.Open()
 	}
 	if p.unknown { // the engine has no plan of open types
 		return p, nil, nil

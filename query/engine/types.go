@@ -95,6 +95,19 @@ func (t *Type) HasReference() bool {
 // Unknown says that the type is open until parameters are bound.
 func (t *Type) Unknown() bool { return t.ID == TypeInvalid || t.ID == TypeAny }
 
+// Open says that something at or below the type is unknown.
+func (t *Type) Open() bool {
+	if t.Unknown() {
+		return true
+	}
+	for _, c := range t.Children {
+		if c.Type.Open() {
+			return true
+		}
+	}
+	return false
+}
+
 // typeOf reads a logical type and destroys it.
 func typeOf(lt C.duckdb_logical_type) *Type {
 	if lt == nil {
