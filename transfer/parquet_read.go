@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -45,6 +46,7 @@ func OpenParquet(ctx context.Context, loc objstore.Location, columns []string) (
 	options := parquet.NewReaderProperties(memory.DefaultAllocator)
 	options.BufferedStreamEnabled = true // pages, not whole column chunks
 	options.BufferSize = 1 << 20
+	options.MaxCompressedPageSize, options.MaxUncompressedPageSize = mostOfPage(size)
 	f, err := file.NewParquetReader(&objectReader{ctx: ctx, loc: loc, size: size}, file.WithReadProps(options))
 	if err != nil {
 		return nil, fault.Corruptf(-1, "not a Parquet file: %v", err)
@@ -55,6 +57,16 @@ func OpenParquet(ctx context.Context, loc objstore.Location, columns []string) (
 		return nil, err
 	}
 	return p, nil
+}
+
+// mostOfPage bounds what the header of a page may claim. Writers cut pages by
+// rows as well, and a thousand large values may be one page, so the bounds are
+// those of the format; but no page is longer than its file, nor many times as
+// long when it is uncompressed.
+func mostOfPage(file int64) (compressed, uncompressed int64) {
+	const ratio = 256
+	compressed = min(file, math.MaxInt32)
+	return max(compressed, 1), min(max(ratio*compressed, parquet.DefaultMaxUncompressedPageSize), math.MaxInt32)
 }
 
 func (p *Parquet) open(ctx context.Context, columns []string) error {

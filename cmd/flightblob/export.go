@@ -71,6 +71,7 @@ func (e *exporting) run(cmd *cobra.Command, name string) (err error) {
 	case parquet && e.name != "":
 		return usagef("--name goes with a folder")
 	}
+	boundHeap(int64(e.memory))
 	log, err := e.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err

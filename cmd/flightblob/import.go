@@ -80,10 +80,15 @@ type importSource struct {
 	open   []func() (array.RecordReader, error)
 }
 
+// importBytes is what an import holds of its rows at a time, unless a page of its
+// source is larger.
+const importBytes = 64 << 20
+
 func (i *importing) run(cmd *cobra.Command, args []string) (err error) {
 	if i.table == "" {
 		return usagef("import needs --table, the table to put the rows into")
 	}
+	boundHeap(importBytes)
 	log, err := i.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err

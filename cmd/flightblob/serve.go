@@ -271,10 +271,16 @@ const gcPercent = 400
 // limitMemory tells the collector how large the heap may be, unless the user
 // did by GOMEMLIMIT and GOGC.
 func limitMemory(budget int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(budget + heapBeside)
-	}
+	boundHeap(budget)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+}
+
+// boundHeap is limitMemory for a command that moves payload once: collecting
+// often costs it little.
+func boundHeap(budget int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(budget + heapBeside)
 	}
 }
