@@ -260,3 +260,67 @@ def test_merged_rows(house, stable):
     ds.optimize.compact_files()
     want.update({n: [f"n{n}", picture(n)] for n in range(5, 8)})
     assert {n: [name, img] for n, name, img in rows_by_pylance(house.lance("t"))} == want
+
+
+def test_altered_columns(house):
+    """Columns come, go, change names and nullability without a byte of data; pylance reads, writes and compacts
+    after each of them, and changes columns itself in between."""
+    nested = pa.array([{"a": n, "b": f"b{n}"} for n in range(20)])
+    table = (
+        pictures(range(20))
+        .append_column("st", nested)
+        .append_column("l", pa.array([[{"u": n, "v": n}] for n in range(20)]))
+    )
+    lance.write_dataset(table, house.path("t"), max_rows_per_file=8, data_storage_version="2.2")
+    files = set((house.path("t") / "data").rglob("*"))
+
+    def columns():
+        ds = house.lance("t")
+        ds.validate()
+        rows = ds.scanner(blob_handling="all_binary").to_table()
+        assert house.rows("SELECT count(*) FROM t") == [(rows.num_rows,)]
+        with house.connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM t")
+            ours = cursor.fetch_arrow_table()
+        assert ours.to_pylist() == rows.to_pylist()
+        return {f.name: str(f.type) if f.nullable else f"{f.type} not null" for f in ds.schema}
+
+    house.run("ALTER TABLE t ADD COLUMN price DECIMAL(10, 2)")
+    house.run("ALTER TABLE t ADD scan LANCE_BLOB")
+    house.run("ALTER TABLE t ADD COLUMN IF NOT EXISTS PRICE INT")
+    assert list(columns()) == ["id", "name", "img", "st", "l", "price", "scan"]
+    house.run("ALTER TABLE t RENAME COLUMN name TO title")
+    house.run("ALTER TABLE t RENAME st.b TO text")
+    house.run("ALTER TABLE t DROP COLUMN st.a")
+    house.run("ALTER TABLE t DROP COLUMN IF EXISTS gone")
+    house.run("ALTER TABLE t DROP l.element.u")
+    assert columns()["st"] == "struct<text: string>"
+    assert columns()["l"] == "list<item: struct<v: int64>>"
+    house.run("ALTER TABLE t ALTER COLUMN id SET NOT NULL")
+    assert columns()["id"] == "int64 not null"
+    assert set((house.path("t") / "data").rglob("*")) == files, "not a byte of data"
+    assert house.run("UPDATE t SET price = id + 0.25, scan = img WHERE id < 10") == 10
+    ds = house.lance("t")
+    ds.alter_columns({"path": "title", "name": "caption"})
+    ds.drop_columns(["l"])
+    house.run("ALTER TABLE t ALTER COLUMN id DROP NOT NULL")
+    house.run("ALTER TABLE t ADD COLUMN st.more INT")
+    house.run("INSERT INTO t (id, scan, st) VALUES (100, 'x'::BLOB, {'text': 't', 'more': 7})")
+    columns()
+    house.lance("t").optimize.compact_files()
+    columns()
+    assert house.rows("SELECT id, price, st.more FROM t WHERE id IN (3, 100) ORDER BY id") == [
+        (3, 3.25, None),
+        (100, None, 7),
+    ]
+    for statement, error in [
+        ("ALTER TABLE t ALTER COLUMN price SET NOT NULL", "has nulls, the first in row 0"),
+        ("ALTER TABLE t DROP COLUMN nope", "no column"),
+        ("ALTER TABLE t ADD COLUMN Caption INT", "already"),
+        ("ALTER TABLE t RENAME caption TO id", "already"),
+        ("ALTER TABLE t DROP COLUMN img.data", "no column"),
+        ("ALTER TABLE t ADD COLUMN x NOSUCH", "NOSUCH"),
+    ]:
+        with pytest.raises(dbapi.Error, match=error):
+            house.run(statement)
+    columns()

@@ -42,7 +42,7 @@ type Outcome struct {
 
 // PrepareChange parses and checks one statement that writes: names, columns,
 // types and parameters are known to be right afterwards, and nothing was written.
-// Kinds that are not carried out are described, and fault.Unsupported when run.
+// CALL of what is not carried out is fault.Unsupported.
 func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Change, error) {
 	parsed, err := statement.Parse(text)
 	if err != nil {
@@ -88,10 +88,7 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 // refused names a kind of statement that is not carried out.
 func (c *Change) refused() error {
 	what := c.text.Kind.String()
-	switch {
-	case c.text.Alter != nil:
-		what += " " + c.text.Alter.Action.String()
-	case c.text.Call != nil:
+	if c.text.Call != nil {
 		what += " " + c.text.Call.Function
 	}
 	return fault.New(fault.Unsupported, "%s is not carried out by this server", what)

@@ -7,41 +7,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/table"
 	"github.com/flightblob/flightblob/table/manifest"
 )
-
-// prepareAlter checks ALTER TABLE t SET (…).
-func (c *Change) prepareAlter(ctx context.Context) error {
-	alter := c.text.Alter
-	if alter.Action != statement.SetSettings {
-		c.do = runRefused
-		return nil
-	}
-	settings, err := c.settings(alter.Settings)
-	if err != nil {
-		return err
-	}
-	if _, _, err := c.existing(ctx); err != nil && !(alter.IfExists && fault.KindOf(err) == fault.NotFound) {
-		return err
-	}
-	c.do = func(ctx context.Context, c *Change, _ []arrow.RecordBatch) (Outcome, error) {
-		_, snapshot, err := c.existing(ctx)
-		if err != nil {
-			if alter.IfExists && fault.KindOf(err) == fault.NotFound {
-				return Outcome{}, nil
-			}
-			return Outcome{}, err
-		}
-		if snapshot, err = snapshot.Table().Set(ctx, "", settings); err != nil {
-			return Outcome{}, err
-		}
-		return Outcome{Version: snapshot.Version()}, nil
-	}
-	return nil
-}
 
 // addBaseAnswer is the row of CALL add_base.
 var addBaseAnswer = arrow.NewSchema([]arrow.Field{

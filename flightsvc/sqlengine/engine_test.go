@@ -424,21 +424,9 @@ func TestWritingKinds(t *testing.T) {
 			t.Errorf("%s, as query: %v", sql, err)
 		}
 	}
-	for sql, kind := range map[string]string{
-		`ALTER TABLE "table" DROP COLUMN img`: "ALTER TABLE DROP COLUMN",
-		`CALL compact('table')`:               "CALL compact",
-	} {
-		var err error
-		if strings.HasPrefix(sql, "CALL") {
-			_, err = h.client.Execute(t.Context(), sql)
-		} else if _, err = h.client.Prepare(t.Context(), sql); err != nil {
-			t.Errorf("%s, prepared: %v", sql, err)
-		} else {
-			_, err = h.client.ExecuteUpdate(t.Context(), strings.Replace(sql, "$x", "1", 1))
-		}
-		if status.Code(err) != codes.Unimplemented || !strings.Contains(fmt.Sprint(err), kind) {
-			t.Errorf("%s: %v", sql, err)
-		}
+	_, err := h.client.Execute(t.Context(), `CALL compact('table')`)
+	if status.Code(err) != codes.Unimplemented || !strings.Contains(fmt.Sprint(err), "CALL compact") {
+		t.Errorf("compact: %v", err)
 	}
 }
 
