@@ -11,14 +11,12 @@ import re
 
 import adbc_driver_flightsql.dbapi as dbapi
 import adbc_driver_manager
-import flightsql.flightsql_pb2 as messages
 import pyarrow as pa
-import pyarrow.flight as fl
 import pyarrow.parquet as pq
 import pytest
-from google.protobuf import any_pb2
 from referee import stock
 from referee.client import Client
+from referee.commands import prepare, query, update
 from referee.rpc import SECRET, Raw, check_text, command, field
 from referee.server import Server
 
@@ -90,33 +88,6 @@ def filled(text, house):
     root, out = house
     text = text.replace("{root}", str(root)).replace("{out}", str(out)).replace("{{", "{").replace("}}", "}")
     return re.sub(r"\\(x00|n)", lambda m: {"x00": "\0", "n": "\n"}[m.group(1)], text)
-
-
-def packed(message):
-    holder = any_pb2.Any()
-    holder.Pack(message)
-    return holder.SerializeToString()
-
-
-def query(raw, text):
-    """GetFlightInfo of a statement and, if there is one, DoGet of all its endpoints."""
-    return whole(raw, raw.call("GetFlightInfo", command(packed(messages.CommandStatementQuery(query=text)))))
-
-
-def whole(raw, told):
-    if told.code == "OK":
-        for endpoint in fl.FlightInfo.deserialize(told.data).endpoints:
-            told = raw.get(endpoint.ticket.ticket)
-    return told
-
-
-def prepare(raw, text):
-    body = packed(messages.ActionCreatePreparedStatementRequest(query=text))
-    return raw.call("DoAction", field(1, b"CreatePreparedStatement") + field(2, body))
-
-
-def update(raw, text):
-    return raw.call("DoPut", field(1, command(packed(messages.CommandStatementUpdate(query=text)))))
 
 
 def refused(answer, way, text):

@@ -348,6 +348,17 @@ func (r *run) blobs(snap *table.Snapshot, column string) (engine.Relation, error
 	if column == "" {
 		return nil, fault.New(fault.Invalid, "lance_blobs: the column is missing")
 	}
+	columns, err := snap.Schema().Project([]string{column})
+	if err != nil {
+		return nil, fmt.Errorf("lance_blobs: %w", err)
+	}
+	holds := false
+	for range columns[0].Field.Blobs() {
+		holds = true
+	}
+	if !holds {
+		return nil, fault.New(fault.Invalid, "lance_blobs: column %q holds no blobs", column)
+	}
 	usage, err := snap.BlobUsage(r.ctx, []string{column}, true)
 	if err != nil {
 		return nil, fmt.Errorf("lance_blobs: %w", err)
