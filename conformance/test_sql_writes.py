@@ -454,7 +454,7 @@ def test_parameters_inside_values(house, outside):
         {"id": 103, "s": three, "l": [b"0123456789"]},
     ]
     assert house.lance("t").version == 6
-    with pytest.raises(Exception, match="row 1 of the parameters: .*value 3000000000"):
+    with pytest.raises(Exception, match=r"row 1 of the parameters: .*value 3000000000"):
         house.many("INSERT INTO t (id) VALUES (?), (?)", [(1, 1), (1, 3000000000)])
     assert house.lance("t").version == 6
 

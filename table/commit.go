@@ -126,6 +126,11 @@ func (c *committer) attempt(ctx context.Context) (*Snapshot, error) {
 	if err := c.publish(ctx, next, scheme); err != nil {
 		return nil, err
 	}
+	if newest != nil && c.dropped(ctx, newest, next, scheme) {
+		_ = c.root.Join(manifest.Path(next.Version, scheme)).Delete(context.WithoutCancel(ctx))
+		c.forget(ctx)
+		return nil, fault.New(fault.NotFound, "table: %s was dropped while it was written", c.table.name)
+	}
 	l, err := newLoaded(next, c.branch, next.Version)
 	if err != nil {
 		return nil, err
@@ -291,6 +296,33 @@ func (c *committer) publish(ctx context.Context, next *manifest.Manifest, scheme
 		return fmt.Errorf("table: commit to %s: publish version %d: %w", c.table.name, next.Version, err)
 	}
 	return c.settle(ctx, loc, err)
+}
+
+// dropped tells, after a version was published, whether the table was dropped
+// while it was on its way, so that it is one without files: the version before is
+// gone, none follows, and a file of its rows is gone too. A cleanup may take the
+// version before, but no files of the newest. Versions that were published before
+// the end of Drop are found there.
+func (c *committer) dropped(ctx context.Context, before *Snapshot, next *manifest.Manifest, scheme manifest.Scheme) bool {
+	gone := func(elements ...string) bool {
+		_, err := c.root.Join(elements...).Size(context.WithoutCancel(ctx))
+		return fault.KindOf(err) == fault.NotFound
+	}
+	if !gone(manifest.Path(before.Version(), scheme)) || !gone(manifest.Path(next.Version+1, scheme)) {
+		return false
+	}
+	n := len(next.Fragments)
+	if n == 0 {
+		return false
+	}
+	for _, f := range []manifest.Fragment{next.Fragments[0], next.Fragments[n-1]} {
+		for _, d := range f.Files {
+			if d.BaseID == nil && gone(manifest.DataDir, d.Path) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // settleTimeout bounds how long the outcome of a publication is asked for after

@@ -22,9 +22,12 @@ const refsDir = "_refs"
 // what they refer to. What a crash leaves behind is no table, and a table that
 // is made in its place does not see it.
 //
-// Commits of this process are waited for. Another process that commits at the
-// same time may bring back a version without its files, as it may beside the
-// reference.
+// Commits of this process are waited for. What another process publishes before
+// the end of Drop goes as well, and one of this program sees that its files are
+// gone when it publishes later, and takes its version back. A version of another
+// program that is published after the end stays, without files: the reference
+// looks at nothing then. So does one of any program without a file of its own in
+// the table's folder.
 func (t *Table) Drop(ctx context.Context) error {
 	leave, err := t.env.queues.enter(ctx, t.root.String())
 	if err != nil {
@@ -39,17 +42,49 @@ func (t *Table) Drop(ctx context.Context) error {
 		return t.noVersions("")
 	}
 	defer t.env.forget(t.root)
-	err = objstore.RemoveFolder(ctx, t.root)
+	for range dropRounds {
+		if err := t.remove(ctx); err != nil {
+			return t.dropping(err)
+		}
+		left, err := t.leftover(ctx)
+		if err != nil || !left {
+			return t.dropping(err)
+		}
+	}
+	return fault.New(fault.Conflict, "table: drop %s: others keep writing it; stop them and drop it again", t.name)
+}
+
+// dropRounds bounds how often what others published meanwhile is removed.
+const dropRounds = 5
+
+// leftover tells whether a version is there that somebody published during the
+// removal. It follows one that is gone, as the first of a new table does not.
+func (t *Table) leftover(ctx context.Context) (bool, error) {
+	all, err := listVersions(ctx, t.root, false)
+	if err != nil || len(all) == 0 {
+		return false, err
+	}
+	for _, v := range all {
+		if v.version == 1 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// remove removes everything that lies in the folder.
+func (t *Table) remove(ctx context.Context) error {
+	err := objstore.RemoveFolder(ctx, t.root)
 	if err == nil || fault.KindOf(err) != fault.Unsupported {
-		return t.dropping(err)
+		return err
 	}
 	steps, err := t.remains(ctx)
 	if err != nil {
-		return t.dropping(err)
+		return err
 	}
 	for _, step := range steps {
 		if err := objstore.DeleteAll(ctx, step); err != nil {
-			return t.dropping(err)
+			return err
 		}
 	}
 	return nil

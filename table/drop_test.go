@@ -207,6 +207,80 @@ func TestDropWaitsForCommits(t *testing.T) {
 	}
 }
 
+// interrupted is a store in which others do something before a change is made.
+type interrupted struct {
+	*objstore.Mem
+	before func(path string)
+}
+
+func (s interrupted) Delete(ctx context.Context, path string) error {
+	s.before(path)
+	return s.Mem.Delete(ctx, path)
+}
+
+func (s interrupted) PutIfAbsent(ctx context.Context, path string, data []byte) error {
+	s.before(path)
+	return s.Mem.PutIfAbsent(ctx, path, data)
+}
+
+// versionsIn lists the manifests of t.lance.
+func versionsIn(t *testing.T, m *objstore.Mem) (names []string) {
+	t.Helper()
+	for e, err := range (objstore.Location{Store: m, Path: "t.lance/_versions"}).List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// TestDropTakesWhatIsPublishedMeanwhile has another process publish a version
+// while the files of the table go.
+func TestDropTakesWhatIsPublishedMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := inMemory(t, "tags_and_branches")
+	times := 0
+	s := interrupted{m, func(path string) {
+		if !strings.HasPrefix(path, "t.lance/data/") || times == 2 {
+			return
+		}
+		times++ // a version whose number nobody has, as a commit would have it
+		m.Set(fmt.Sprintf("t.lance/_versions/%020d.manifest", ^uint64(0)-uint64(100+times)), []byte("published"))
+	}}
+	if err := tableIn(t, s).Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := versionsIn(t, m); times == 0 || len(left) > 0 {
+		t.Errorf("%d versions were published, left are %v", times, left)
+	}
+}
+
+// TestCommitAfterDrop has another process drop the table when a commit is about to
+// publish its version.
+func TestCommitAfterDrop(t *testing.T) {
+	t.Parallel()
+	m := inMemory(t, "tags_and_branches")
+	dropped := false
+	s := interrupted{m, func(path string) {
+		if !dropped && strings.HasPrefix(path, "t.lance/_versions/") {
+			dropped = true
+			if err := tableIn(t, m).Drop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	tbl := tableIn(t, s)
+	version := tabletest.At(t, tbl, table.Ref{}).Version()
+	_, err := tbl.Commit(t.Context(), "", transaction(version, setKey("k", "v")), table.CommitOptions{})
+	if fault.KindOf(err) != fault.NotFound || !strings.Contains(fmt.Sprint(err), "dropped while it was written") {
+		t.Errorf("%v, want not found", err)
+	}
+	for o, err := range objstore.Walk(t.Context(), objstore.Location{Store: m, Path: "t.lance"}) {
+		t.Errorf("%s is left, %v", o.Name, err)
+	}
+}
+
 // TestReferenceSeesDrops lets pylance list what is left and write in its place.
 func TestReferenceSeesDrops(t *testing.T) {
 	t.Parallel()
