@@ -11,6 +11,7 @@
 // statement it happens. Small pieces are never refused: programs are good at
 // surviving the want of a gigabyte, not of 100 bytes.
 #include "heap.h"
+#include "heap_private.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -64,7 +65,16 @@ static void *counted(void *p, size_t asked, size_t (*size)(void *)) {
 // No machine has pieces beyond this; sizes of them are mistakes of reckoning.
 static bool absurd(size_t bytes) { return bytes > INT64_MAX / 4; }
 
-static bool refused(size_t bytes) { return absurd(bytes) || (bytes >= LARGE && !room((int64_t)bytes)); }
+// What is taken for a function whose statement has been interrupted is refused as
+// well, from this size on.
+#define MIDDLING (16 << 10)
+
+static bool refused(size_t bytes) {
+	if (bytes < MIDDLING) {
+		return false;
+	}
+	return absurd(bytes) || fb_unwanted() || (bytes >= LARGE && !room((int64_t)bytes));
+}
 
 // jemalloc's.
 extern void *__real_duckdb_je_malloc(size_t size);
@@ -124,8 +134,6 @@ void __wrap_duckdb_je_free(void *p) {
 
 // operator new(size_t) and operator delete(void *), by which the library of C++
 // does all the others. They pair with each other only.
-extern void _ZSt17__throw_bad_allocv(void) __attribute__((noreturn));
-
 static size_t malloced(void *p) { return malloc_usable_size(p); }
 
 void *_Znwm(size_t size) {
