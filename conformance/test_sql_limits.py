@@ -137,3 +137,59 @@ def test_a_table_larger_than_memory(binary, tmp_path):
             high = memory(server.pid)["VmHWM"]
             print(f"{sql}: peak {high / MIB:.0f} MiB")
             assert high < ALLOWED, f"VmHWM {high / MIB:.0f} MiB"
+
+
+ENDLESS = {
+    "join": "SELECT count(*) AS n FROM range(1000000) a(i), range(1000000) b(j) WHERE i + j = -1",
+    "sort": "SELECT i FROM range(10000000000) t(i) ORDER BY hash(i) LIMIT 5",
+    "lambda": "SELECT max(list_sum(list_transform(range(i, i + 4000), x -> list_sum(list_transform(range(4000), "
+    "y -> x * y % 7))))) FROM range(10000000) t(i)",
+}
+
+
+def at_work(server):
+    """Waits until the engine works on something."""
+    end = time.monotonic() + 30
+    while server.metric("flightblob_sql_working") == 0:
+        assert time.monotonic() < end, "the engine does not begin"
+        time.sleep(0.02)
+
+
+def idle(server):
+    """Checks that the engine stops."""
+    assert settle(lambda: server.metric("flightblob_sql_working"), 0) == 0
+    assert settle(lambda: server.metric("flightblob_calls_running"), 0) == 0
+
+
+@pytest.mark.parametrize("sql", ENDLESS.values(), ids=ENDLESS)
+def test_cancelled_calls_stop_the_engine(server, sql):
+    """The engine stops when a client cancels and when its deadline passes."""
+    with dbapi.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cancel = threading.Thread(target=lambda: (at_work(server), cursor.adbc_cancel()))
+        cancel.start()
+        with pytest.raises(Exception, match=r"(?i)cancel"):
+            cursor.execute(sql)
+            cursor.fetch_arrow_table()
+        cancel.join()
+        idle(server)
+    hasty = {"adbc.flight.sql.rpc.timeout_seconds.fetch": "1.0", "adbc.flight.sql.rpc.timeout_seconds.query": "1.0"}
+    with (
+        dbapi.connect(server.uri, conn_kwargs=hasty, autocommit=True) as connection,
+        pytest.raises(Exception, match=r"(?i)deadline|timeout"),
+    ):
+        ask(connection, sql)
+    idle(server)
+
+
+def test_statement_timeout(binary, tmp_path):
+    """--statement-timeout ends statements, and says so."""
+    (tmp_path / "root").mkdir()
+    with (
+        Server(binary, tmp_path / "root", arguments=["--statement-timeout", "500ms"]) as server,
+        dbapi.connect(server.uri, autocommit=True) as connection,
+    ):
+        for sql in ENDLESS.values():
+            with pytest.raises(Exception, match="it ran for 500ms, the longest"):
+                ask(connection, sql)
+        idle(server)
+        assert ask(connection, "SELECT 1 AS one").to_pylist() == [{"one": 1}]

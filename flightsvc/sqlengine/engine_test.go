@@ -43,6 +43,7 @@ var fixtures = []string{
 // house is a server over fixtures and a client of it.
 type house struct {
 	cat    *catalog.Catalog
+	sql    *query.Engine
 	engine *sqlengine.Engine
 	client *flightsql.Client
 	addr   string
@@ -80,7 +81,7 @@ func over(t testing.TB, roots []catalog.Root, prefixes ...string) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{cat: cat, engine: sqlengine.New(cat, sql)}
+	h := &house{cat: cat, sql: sql, engine: sqlengine.New(cat, sql)}
 	svc, err := flightsvc.New(cat, flightsvc.Options{Plain: true, Engine: h.engine})
 	if err != nil {
 		t.Fatal(err)
