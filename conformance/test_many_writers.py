@@ -14,6 +14,7 @@ from referee.server import Server
 SIZES = (10, 5_000, 70_000)  # of values: two kinds in each write
 METADATA = {"lance-encoding:blob-inline-size-threshold": "1000"}
 ROWS = 3  # of each write
+PATIENCE = 900  # seconds for one write: the emulator answers one request at a time, and a writer may lose many races
 
 
 def size(identifier):
@@ -59,7 +60,7 @@ def test_on_a_disk(binary, tmp_path, full):
     writers, each = (16, 20) if full else (6, 5)
     path = str(tmp_path / "t.lance")
     with Server(binary, tmp_path) as one, Server(binary, tmp_path) as two:
-        clients = [Client((one, two)[w % 2].uri) for w in range(writers)]
+        clients = [Client((one, two)[w % 2].uri, timeout=PATIENCE) for w in range(writers)]
 
         def write(writer, number):
             if writer % 3 == 2:
@@ -74,6 +75,7 @@ def test_on_a_disk(binary, tmp_path, full):
             client.close()
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("others", [False, True], ids=["ours", "with-pylance"])
 def test_on_s3(binary, tmp_path, full, others):
     """Two servers over one bucket, alone and with pylance, whose commits are conditional puts as well."""
@@ -83,7 +85,7 @@ def test_on_s3(binary, tmp_path, full, others):
         root, arguments = f"s3://{s3.bucket}/root", ["--storage", str(tmp_path / "storage.toml")]
         path, options = f"{root}/t.lance", s3.options()
         with Server(binary, root, arguments=arguments) as one, Server(binary, root, arguments=arguments) as two:
-            clients = [Client((one, two)[w % 2].uri) for w in range(writers)]
+            clients = [Client((one, two)[w % 2].uri, timeout=PATIENCE) for w in range(writers)]
 
             def write(writer, number):
                 if others and writer % 3 == 2:

@@ -20,12 +20,12 @@ def reason(error):
 class Client:
     """One connection. Every method answers what came, or raises what pyarrow made of the status."""
 
-    def __init__(self, uri, headers=None):
-        self.uri = uri
+    def __init__(self, uri, headers=None, timeout=TIMEOUT):
+        self.uri, self.timeout = uri, timeout
         # 2 GiB - 1 is what a C++ client takes; the server cuts by itself.
         self.flight = fl.connect(uri, generic_options=[("grpc.max_receive_message_length", 2**31 - 1)])
         pairs = [(k.encode(), v.encode()) for k, v in (headers or {}).items()]
-        self.options = fl.FlightCallOptions(timeout=TIMEOUT, headers=pairs)
+        self.options = fl.FlightCallOptions(timeout=timeout, headers=pairs)
 
     def close(self):
         self.flight.close()
@@ -62,7 +62,9 @@ class Client:
         schema = rows.schema if isinstance(rows, pa.Table) else batches[0].schema
         descriptor = fl.FlightDescriptor.for_command(json.dumps(command).encode())
         pairs = [(k.encode(), v.encode()) for k, v in (headers or {}).items()]
-        writer, results = self.flight.do_put(descriptor, schema, fl.FlightCallOptions(timeout=TIMEOUT, headers=pairs))
+        writer, results = self.flight.do_put(
+            descriptor, schema, fl.FlightCallOptions(timeout=self.timeout, headers=pairs)
+        )
         with writer:
             for batch in batches:
                 writer.write_batch(batch)

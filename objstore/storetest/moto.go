@@ -20,7 +20,7 @@ import (
 //
 // The emulator looks whether an object is there and stores it in two steps, in
 // a thread for each request: without the lock, two conditional puts could both
-// win, which the service rules out.
+// win, which the service rules out. A listing must not see keys come and go.
 const motoServer = `
 import functools, logging, sys, threading
 from moto.s3.responses import S3Response
@@ -35,7 +35,7 @@ def locked(method):
             return method(*args, **kwargs)
     return call
 
-for name in ("put_object", "_key_response_post", "_key_response_delete"):
+for name in ("put_object", "_key_response_post", "_key_response_delete", "_bucket_response_get"):
     setattr(S3Response, name, locked(getattr(S3Response, name)))
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
