@@ -1,6 +1,7 @@
 """Statements that write, sent by ADBC to the built program, with pylance as judge of what they left."""
 
 import datetime
+import json
 import pathlib
 import re
 import shutil
@@ -26,14 +27,14 @@ def house(binary, tmp_path):
         Server(binary, tmp_path / "root", external=[tmp_path / "ext"]) as server,
         dbapi.connect(server.uri, autocommit=True) as connection,
     ):
-        yield House(tmp_path, connection, server.uri)
+        yield House(tmp_path, connection, server.uri, server.log)
         server.check_alive()
         server.check_panics()
 
 
 class House:
-    def __init__(self, path, connection, uri):
-        self.path, self.connection, self.uri = path, connection, uri
+    def __init__(self, path, connection, uri, log=None):
+        self.path, self.connection, self.uri, self.log = path, connection, uri, log
 
     def run(self, sql, parameters=None):
         with self.connection.cursor() as cursor:
@@ -511,3 +512,135 @@ def test_jdbc(house, outside):
     ]  # fmt: skip
     assert table["at"][2].as_py() == datetime.datetime(1970, 1, 1, 0, 0, 2)
     assert table["name"][1002].as_py() is None
+
+
+class Trailers(fl.ClientMiddlewareFactory):
+    """Keeps what comes behind the answers of calls."""
+
+    def __init__(self):
+        self.seen = []
+
+    def start_call(self, info):
+        factory = self
+
+        class Middleware(fl.ClientMiddleware):
+            def received_headers(self, headers):
+                factory.seen += headers.get("flightblob-notice", [])
+
+        return Middleware()
+
+
+def action(client, kind, **body):
+    (answer,) = client.do_action(fl.Action(kind, json.dumps(body).encode()))
+    return json.loads(answer.body.to_pybytes())
+
+
+def test_settings(house):
+    """ALTER TABLE SET, CALL add_base and the actions of their names; pylance reads, appends and compacts afterwards.
+
+    The statement that opts in says what to do about other clients, once (CAP-1 CAP-2 CAP-3 GC-13 WRT-8)."""
+    house.run("CREATE TABLE t (id INT, img LANCE_BLOB, s STRUCT(b LANCE_BLOB))")
+    house.run("INSERT INTO t VALUES (1, 'aaaa'::BLOB, {'b': 'bbbb'::BLOB})")
+    client = fl.connect(house.uri)
+    set_ = {"table": "t", "img.inline": 2, "s.b.dedicated": 3}
+    assert action(client, "set", **set_) == {"table": "t", "version": 3}
+    house.run("""ALTER TABLE t SET ("img.pack" = 100, "s.b.inline" = 1)""")
+    house.run("INSERT INTO t VALUES (2, 'aaaa'::BLOB, {'b': 'bbbb'::BLOB})")
+    kinds = "SELECT blob_kind(img) i, blob_kind(s.b) s FROM t ORDER BY id"
+    assert house.rows(kinds) == [{"i": "inline", "s": "inline"}, {"i": "packed", "s": "dedicated"}]
+
+    told = action(client, "set", table="t", managed=True)
+    assert told["version"] == 6
+    assert "stop or upgrade every other client" in told["notice"]
+    assert "notice" not in action(client, "set", table="t", managed=True)
+    assert "notice" not in action(client, "set", table="t", managed=False)
+    house.run("ALTER TABLE t SET (managed = true)")
+    house.run("INSERT INTO t VALUES (3, 'aaaa'::BLOB, {'b': 'bbbb'::BLOB})")
+    assert house.rows(kinds)[2] == {"i": "managed", "s": "managed"}
+    for sql, why in [
+        ("ALTER TABLE t SET (managd = true)", "no setting"),
+        ("""ALTER TABLE t SET ("img.inline" = 'x')""", "img.inline"),
+        ("""ALTER TABLE t SET ("img.dedicated" = 0)""", "at least 1"),
+        ("""ALTER TABLE t SET ("no.inline" = 1)""", "no blob column"),
+        ("ALTER TABLE t SET (file_version = '2.3')", "file_version"),
+    ]:
+        with pytest.raises(Exception, match=why):
+            house.run(sql)
+
+    # A new base takes references; pylance sees it, extends the table and compacts it.
+    for folder in ("one", "two"):
+        (house.path / "ext" / folder).mkdir()
+        (house.path / "ext" / folder / "x").write_bytes(folder.encode())
+    (row,) = house.rows(f"CALL add_base('t', '{house.path / 'ext' / 'one'}', name := 'one')")
+    assert (row["table"], row["name"], row["dataset_root"]) == ("lance.main.t", "one", False)
+    assert action(client, "add_base", table="t", path=(house.path / "ext" / "two").as_uri(), name="two")["table"] == "t"
+    for i, folder in enumerate(("one", "two")):
+        house.run("INSERT INTO t (id, img) VALUES (?, blob_ref(?))", (4 + i, str(house.path / "ext" / folder / "x")))
+    with pytest.raises(Exception, match=r"(?s)--external .*PermissionDenied"):
+        house.rows("CALL add_base('t', '/etc')")
+    with pytest.raises(Exception, match="one"):
+        house.rows(f"CALL add_base('t', '{house.path / 'ext'}', name := 'one')")
+    want = [b"aaaa", b"aaaa", b"aaaa", b"one", b"two"]
+    ds = house.lance("t")
+    ds.validate()
+    assert house.blobs("t", "img") == want
+    more = ds.scanner(filter="id <= 2", blob_handling="all_binary").to_table()
+    blob = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+    marked = {"ARROW:extension:name": "lance.blob.v2"}
+    inner = pa.field("b", blob, metadata=marked)
+    lance.write_dataset(
+        pa.table(
+            [
+                more["id"],
+                pa.array([{"data": v} for v in more["img"].to_pylist()], blob),
+                pa.array([{"b": {"data": v["b"]}} for v in more["s"].to_pylist()], pa.struct([inner])),
+            ],
+            schema=pa.schema([("id", pa.int32()), pa.field("img", blob, metadata=marked), ("s", pa.struct([inner]))]),
+        ),
+        ds,
+        mode="append",
+    )
+    assert house.rows(kinds)[:4].count({"i": "managed", "s": "managed"}) == 2
+    house.lance("t").optimize.compact_files()
+    assert sorted(house.blobs("t", "img")) == sorted(want + [b"aaaa"] * 2)
+    assert sorted(r["b"] for r in house.rows("SELECT blob_bytes(img) b FROM t")) == sorted(want + [b"aaaa"] * 2)
+
+
+def test_notices(house):
+    """What a statement answers besides its count stands behind the answer, and in the log: opting in, and what a
+    dropped table takes with it (GC-13, CLN-4, CLN-6)."""
+    house.run("CREATE TABLE t (id INT, img LANCE_BLOB)")
+    house.run("INSERT INTO t VALUES (1, 'a'::BLOB)")
+    trailers = Trailers()
+    client = fl.connect(house.uri, middleware=[trailers])
+
+    def update(sql):
+        del trailers.seen[:]
+        kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementUpdate"
+        command = b"\n" + bytes([len(kind)]) + kind
+        body = b"\n" + bytes([len(sql)]) + sql.encode()
+        writer, answers = client.do_put(
+            fl.FlightDescriptor.for_command(command + b"\x12" + bytes([len(body)]) + body), pa.schema([])
+        )
+        writer.done_writing()
+        answers.read()
+        writer.close()
+        return trailers.seen
+
+    assert update("INSERT INTO t VALUES (2, NULL)") == []
+    (told,) = update("ALTER TABLE t SET (managed = true)")
+    assert "stop or upgrade every other client" in told
+    assert update("ALTER TABLE t SET (managed = true)") == []
+    (told,) = update("CREATE TABLE m (b LANCE_BLOB) WITH (managed = true)")
+    assert "stop or upgrade" in told
+    ds = house.lance("t")
+    ds.create_branch("dev")
+    lance.dataset(ds.uri).shallow_clone(str(house.path / "root" / "c.lance"), ds.version)
+    assert house.rows("SELECT count(*) n FROM c") == [{"n": 2}]
+    assert update("DROP TABLE m") == []
+    (told,) = update("DROP TABLE t")
+    assert 'branches that went with the table: "dev"; tables that have files in it' in told
+    assert told.endswith(', which are gone: "lance.main.c"')
+    log = house.log.read_text()
+    assert log.count("stop or upgrade every other client") == 2
+    assert log.count("branches that went with the table") == 1

@@ -2,6 +2,7 @@ package flightsvc
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 
 	"github.com/flightblob/flightblob/catalog"
@@ -16,6 +17,7 @@ import (
 type changed struct {
 	Table   string `json:"table"`
 	Version uint64 `json:"version"`
+	Notice  string `json:"notice,omitempty"`
 }
 
 // addBase registers a base path: {"table":"t","path":"s3://b/x","name":"cam","dataset_root":false}.
@@ -69,9 +71,22 @@ func (s *Server) changing(ctx context.Context, name catalog.Name, change func(*t
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := change(t)
+	before, err := t.At(ctx, table.Ref{})
 	if err != nil {
 		return nil, err
 	}
-	return changed{t.Name(), snapshot.Version()}, nil
+	after, err := change(t)
+	if err != nil {
+		return nil, err
+	}
+	return changed{t.Name(), after.Version(), s.optedIn(ctx, t.Name(), before, after)}, nil
+}
+
+// optedIn logs and tells that a change opted a table in to managed blobs.
+func (s *Server) optedIn(ctx context.Context, name string, before, after *table.Snapshot) string {
+	if !table.OptedIn(before, after) {
+		return ""
+	}
+	s.log.LogAttrs(ctx, slog.LevelWarn, table.OptInNotice, slog.String("table", name))
+	return table.OptInNotice
 }

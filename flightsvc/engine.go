@@ -77,6 +77,7 @@ type Updater interface {
 type Updated struct {
 	Rows    int64
 	Version uint64 // of the table that was written; 0 when there is none
+	Notice  string // what whoever gave the statement should know besides, in ASCII
 }
 
 // ErrOpen is why a statement has no schema: its result depends on values that

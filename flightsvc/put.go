@@ -58,6 +58,7 @@ func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 type putAnswer struct {
 	Version uint64 `json:"version"`
 	Rows    uint64 `json:"rows"`
+	Notice  string `json:"notice,omitempty"`
 }
 
 // put writes the rows of a stream and answers one result.
@@ -66,7 +67,11 @@ func (s *Server) put(c *putCommand, stream flight.FlightService_DoPutServer) err
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(putAnswer{snapshot.Version(), rows})
+	answer := putAnswer{Version: snapshot.Version(), Rows: rows}
+	if c.managed != nil && *c.managed && snapshot.Version() == 1 {
+		answer.Notice = s.optedIn(stream.Context(), snapshot.Table().Name(), nil, snapshot)
+	}
+	b, err := json.Marshal(answer)
 	if err != nil {
 		return fault.New(fault.Internal, "flightsvc: write a put result: %w", err)
 	}

@@ -1,9 +1,13 @@
 package flightsvc
 
 import (
+	"log/slog"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/flightblob/flightblob/internal/fault"
 )
@@ -49,5 +53,19 @@ func (s *Server) update(stream flight.FlightService_DoPutServer, st Statement, p
 	if err != nil {
 		return because(ctx, err)
 	}
+	s.notice(stream, st.Kind(), done.Notice)
 	return sendPut(stream, &flightpb.DoPutUpdateResult{RecordCount: done.Rows})
+}
+
+// trailerNotice carries what a client should know about a write that the answer
+// has no place for.
+const trailerNotice = "flightblob-notice"
+
+// notice logs a notice and sends it behind the answer, if there is one.
+func (s *Server) notice(stream grpc.ServerStream, what, text string) {
+	if text == "" {
+		return
+	}
+	s.log.LogAttrs(stream.Context(), slog.LevelWarn, text, slog.String("after", what))
+	stream.SetTrailer(metadata.Pairs(trailerNotice, text))
 }

@@ -56,12 +56,21 @@ func (c *Change) prepareAlter(ctx context.Context) error {
 		if there := snapshot.HasColumn(alter.Column.Path()); alter.IfNotExists && there || alter.ColumnIfExists && !there {
 			return Outcome{Version: snapshot.Version()}, nil
 		}
-		if snapshot, err = change(ctx, snapshot.Table()); err != nil {
+		changed, err := change(ctx, snapshot.Table())
+		if err != nil {
 			return Outcome{}, err
 		}
-		return Outcome{Version: snapshot.Version()}, nil
+		return Outcome{Version: changed.Version(), Notice: optInNotice(snapshot, changed)}, nil
 	}
 	return nil
+}
+
+// optInNotice is what is told of a change that opted a table in to managed blobs.
+func optInNotice(before, after *table.Snapshot) string {
+	if table.OptedIn(before, after) {
+		return table.OptInNotice
+	}
+	return ""
 }
 
 // checkColumn says whether the column that is changed exists, and one that is

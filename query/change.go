@@ -35,6 +35,8 @@ type Change struct {
 type Outcome struct {
 	Rows    int64  // written; 0 where no rows are
 	Version uint64 // of the target afterwards; 0 when there is no target any more
+	// Notice is what whoever gave the statement should know besides, "" for nothing.
+	Notice string
 	// Answer is the row of a statement that answers one, nil for others. The
 	// caller releases it.
 	Answer arrow.RecordBatch

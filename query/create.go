@@ -221,7 +221,7 @@ func runCreate(ctx context.Context, c *Change, bound []arrow.RecordBatch) (Outco
 		}
 		return Outcome{}, err
 	}
-	return Outcome{Rows: int64(a.Rows()), Version: snapshot.Version()}, nil
+	return Outcome{Rows: int64(a.Rows()), Version: snapshot.Version(), Notice: optInNotice(a.Base(), snapshot)}, nil
 }
 
 // stays is the outcome of CREATE TABLE IF NOT EXISTS on a table that exists.

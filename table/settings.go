@@ -168,6 +168,16 @@ func (t *Table) Set(ctx context.Context, branch string, s *Settings) (*Snapshot,
 	return t.Commit(ctx, branch, tx, CommitOptions{})
 }
 
+// OptInNotice is what whoever opts a table in to managed blobs is told (GC-13).
+const OptInNotice = "blob objects of the table are managed from now on: first stop or upgrade every other client that maintains it " +
+	"(compaction, cleanup) and does not know managed blobs; one that has an older version at hand can delete objects that are in use"
+
+// OptedIn tells whether a change of a table, new when before is nil, was the one
+// that opted it in to managed blobs.
+func OptedIn(before, after *Snapshot) bool {
+	return after.Manifest().ManagedBlobs() && (before == nil || !before.Manifest().ManagedBlobs())
+}
+
 func updates(values map[string]string) manifest.UpdateMap {
 	var u manifest.UpdateMap
 	for key, value := range values {

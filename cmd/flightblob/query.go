@@ -149,6 +149,7 @@ func (q *querying) face() (string, error) {
 type answer struct {
 	rows    array.RecordReader // nil after an update
 	changed int64              // -1 when unknown
+	notice  string             // of an update, what to know besides; "" for nothing
 }
 
 // source runs statements. One that was cancelled answers the context's error.
@@ -196,6 +197,9 @@ func (r *runner) statement(ctx context.Context, sql string) error {
 	if a.rows == nil {
 		if a.changed >= 0 {
 			r.note(spelling.Count(a.changed, "row")+" changed", start)
+		}
+		if a.notice != "" {
+			fmt.Fprintln(os.Stderr, "notice:", a.notice)
 		}
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -91,7 +92,7 @@ func (p *inProcess) change(ctx context.Context, sql string) (answer, error) {
 	}
 	done, err := c.Run(ctx, nil)
 	if err != nil || done.Answer == nil {
-		return answer{changed: done.Rows}, err
+		return answer{changed: done.Rows, notice: done.Notice}, err
 	}
 	defer done.Answer.Release()
 	rows, err := array.NewRecordReader(done.Answer.Schema(), []arrow.RecordBatch{done.Answer})
@@ -129,8 +130,9 @@ func (r *remote) run(ctx context.Context, sql, face string) (answer, error) {
 		"flightblob-blobs", face, "flightblob-max-message-bytes", strconv.Itoa(math.MaxInt32))
 	// What cannot be read here is the server's to refuse.
 	if st, err := statement.Parse(sql); err == nil && st.IsUpdate() {
-		n, err := r.client.ExecuteUpdate(ctx, sql)
-		return answer{changed: n}, err
+		var behind metadata.MD
+		n, err := r.client.ExecuteUpdate(ctx, sql, grpc.Trailer(&behind))
+		return answer{changed: n, notice: strings.Join(behind.Get("flightblob-notice"), "; ")}, err
 	}
 	info, err := r.client.Execute(ctx, sql)
 	if err != nil {

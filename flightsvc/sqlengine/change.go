@@ -84,7 +84,7 @@ func (u update) Update(ctx context.Context, params []arrow.RecordBatch) (flights
 	if done.Answer != nil {
 		done.Answer.Release()
 	}
-	return flightsvc.Updated{Rows: done.Rows, Version: done.Version}, err
+	return flightsvc.Updated{Rows: done.Rows, Version: done.Version, Notice: done.Notice}, err
 }
 
 // Again implements flightsvc.Statement.
