@@ -252,6 +252,7 @@ REFUSED = {
     "SELECT nope FROM t": ("INVALID_ARGUMENT", "nope"),
     "SELECT * FROM absent": ("NOT_FOUND", "absent"),
     "SELECT * FROM absent.main.t": ("NOT_FOUND", "absent"),
+    "SELECT * FROM one.main.t.x": ("INVALID_ARGUMENT", "at most three parts"),
     "SELECT * FROM one.absent.t": ("NOT_FOUND", "absent"),
     "FROM lance_scan('absent')": ("NOT_FOUND", "absent"),
     "FROM t AT (VERSION => 99)": ("NOT_FOUND", "oldest is 1"),

@@ -85,6 +85,8 @@ func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
 	switch {
 	case answer.Error && strings.Contains(answer.Message, "Only SELECT statements"):
 		return nil, fault.New(fault.Invalid, "query: this is no query; the statement must be one that reads")
+	case answer.Error && strings.Contains(answer.Message, "NameListToString"): // what the engine has for more than three
+		return nil, fault.New(fault.Invalid, "query: the name of a table has at most three parts: catalog, schema and table")
 	case answer.Error:
 		return nil, placed(answer.Position, fault.New(fault.Invalid, "Parser Error: %s", answer.Message))
 	case len(answer.Statements) != 1:
