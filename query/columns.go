@@ -148,6 +148,10 @@ func facedField(f arrow.Field, view schema.View) arrow.Field {
 	})
 }
 
+// unsignedWide is the type of whole numbers of 128 bits without sign: no other
+// column of a result has it, as decimals beyond 38 digits are text to the engine.
+var unsignedWide = &arrow.Decimal256Type{Precision: 39}
+
 // publicField is the field of a computed column: the engine's type with 32-bit
 // offsets, ENUM as text, references as leaves.
 func publicField(f arrow.Field, t *engine.Type) arrow.Field {
@@ -165,6 +169,10 @@ func publicField(f arrow.Field, t *engine.Type) arrow.Field {
 	switch dt := f.Type.(type) {
 	case *arrow.LargeStringType, *arrow.DictionaryType:
 		f.Type = arrow.BinaryTypes.String
+	case *arrow.Decimal128Type:
+		if t.ID == engine.TypeUHugeInt { // whose bits the engine gives as those of a signed number
+			f.Type = unsignedWide
+		}
 	case *arrow.TimestampType:
 		if dt.TimeZone != "" {
 			f.Type = &arrow.TimestampType{Unit: dt.Unit, TimeZone: "UTC"}

@@ -167,7 +167,12 @@ func widenDecimal(a *array.Decimal128, dt *arrow.Decimal256Type) arrow.ArrayData
 			b.AppendNull()
 			continue
 		}
-		b.Append(decimal256.FromDecimal128(a.Value(i)))
+		v := a.Value(i)
+		if arrow.TypeEqual(dt, unsignedWide) {
+			b.Append(decimal256.New(0, 0, uint64(v.HighBits()), v.LowBits()))
+		} else {
+			b.Append(decimal256.FromDecimal128(v))
+		}
 	}
 	return taken(b.NewArray())
 }
