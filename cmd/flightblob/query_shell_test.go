@@ -84,7 +84,7 @@ var moves = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]|\r")
 // expect waits until a text is on the screen behind what was expected before.
 func (s *seat) expect(want string) {
 	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text := moves.ReplaceAllString(s.screen.String(), "")
 		s.seen = min(s.seen, len(text)) // a sequence was cut
 		if i := strings.Index(text[s.seen:], want); i >= 0 {
@@ -216,7 +216,7 @@ func TestShellConnected(t *testing.T) {
 	call := regexp.MustCompile(`(?m)^flightblob_calls_running\{.*\} 1$`)
 	running := func(want bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			resp, err := http.Get(metrics)
 			if err != nil {
 				t.Fatal(err)
