@@ -262,6 +262,43 @@ def test_merged_rows(house, stable):
     assert {n: [name, img] for n, name, img in rows_by_pylance(house.lance("t"))} == want
 
 
+@pytest.mark.parametrize("managed", [False, True], ids=["plain", "managed"])
+def test_clauses_that_move_blobs_of_several_files(house, managed):
+    """RWR-1: two clauses of one MERGE set the same columns of rows in different files; every blob stays what it is, in
+    structs and lists too."""
+    values = [bytes([n]) * 100_000 if n % 5 else None for n in range(20)]
+    blobs = lance.blob_array(values)
+    struct = pa.StructArray.from_arrays([pa.array(range(20)), blobs], fields=[pa.field("k", pa.int64()), BLOB])
+    listed = pa.ListArray.from_arrays(
+        pa.array(range(21), pa.int32()), blobs, type=pa.list_(lance.blob_field("item"))
+    )
+    columns = {"id": pa.array(range(20)), "name": pa.array(["old"] * 20), "img": blobs, "st": struct, "l": listed}
+    fields = [BLOB if name == "img" else pa.field(name, column.type) for name, column in columns.items()]
+    schema = pa.schema(fields, metadata={"lance.blob.managed": "true"} if managed else None)
+    lance.write_dataset(
+        pa.table(list(columns.values()), schema=schema),
+        house.path("t"),
+        max_rows_per_file=5,
+        data_storage_version="2.2",
+    )
+    merged = house.run(
+        "MERGE INTO t USING (SELECT unnest(range(20)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id >= 15 THEN UPDATE SET name = 'x' WHEN MATCHED AND t.id < 12 THEN UPDATE SET name = 'y'"
+    )
+    assert merged == 17
+    rows = house.lance("t").scanner(blob_handling="all_binary").to_table().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {
+            "id": n,
+            "name": "x" if n >= 15 else "y" if n < 12 else "old",
+            "img": value,
+            "st": {"k": n, "img": value},
+            "l": [value],
+        }
+        for n, value in enumerate(values)
+    ]
+
+
 def test_altered_columns(house):
     """Columns come, go, change names and nullability without a byte of data; pylance reads, writes and compacts
     after each of them, and changes columns itself in between."""

@@ -98,7 +98,7 @@ type replacer struct {
 
 func (c *Change) newReplacer(m *table.Mutation, up *rewriting) (*replacer, error) {
 	input, err := feedSchema(up.fields)
-	return &replacer{mutation: m, up: up, carrier: m.Base().Carry(), feed: &feed{engine: c.engine, input: input, rows: "row %d of those found"}}, err
+	return &replacer{mutation: m, up: up, carrier: m.Carry(), feed: &feed{engine: c.engine, input: input, rows: "row %d of those found"}}, err
 }
 
 // origin finds where stored values come from: the carried ones, or those that

@@ -37,6 +37,7 @@ type Mutation struct {
 	removed   uint64
 
 	written []*writtenRows
+	carrier *Carrier
 
 	stored    []objstore.Location // deletion files of the current attempt
 	finished  bool
@@ -116,6 +117,16 @@ func (m *Mutation) Positions(ctx context.Context, addresses []uint64) ([]uint64,
 		out[i] = m.base.loaded.starts[at] + live.LiveBefore(a&(1<<32-1))
 	}
 	return out, nil
+}
+
+// Carry is the carrier for all rows of Base that Replace gets: appenders take
+// the options of the first batch of a schema, so that one Origins must know what
+// every later batch refers to.
+func (m *Mutation) Carry() *Carrier {
+	if m.carrier == nil {
+		m.carrier = m.base.Carry()
+	}
+	return m.carrier
 }
 
 func (m *Mutation) noRow(address uint64) error {
