@@ -269,9 +269,7 @@ def test_clauses_that_move_blobs_of_several_files(house, managed):
     values = [bytes([n]) * 100_000 if n % 5 else None for n in range(20)]
     blobs = lance.blob_array(values)
     struct = pa.StructArray.from_arrays([pa.array(range(20)), blobs], fields=[pa.field("k", pa.int64()), BLOB])
-    listed = pa.ListArray.from_arrays(
-        pa.array(range(21), pa.int32()), blobs, type=pa.list_(lance.blob_field("item"))
-    )
+    listed = pa.ListArray.from_arrays(pa.array(range(21), pa.int32()), blobs, type=pa.list_(lance.blob_field("item")))
     columns = {"id": pa.array(range(20)), "name": pa.array(["old"] * 20), "img": blobs, "st": struct, "l": listed}
     fields = [BLOB if name == "img" else pa.field(name, column.type) for name, column in columns.items()]
     schema = pa.schema(fields, metadata={"lance.blob.managed": "true"} if managed else None)
@@ -297,6 +295,39 @@ def test_clauses_that_move_blobs_of_several_files(house, managed):
         }
         for n, value in enumerate(values)
     ]
+
+
+def test_columns_that_pylance_could_not_read(house):
+    """Fields of packed structs, maps and fixed-size lists stay as they were made, and no fragment loses all its files:
+    pylance reads other values, or nothing, after such a change."""
+    pair = pa.array([{"a": n, "b": n + 10} for n in range(4)])
+    map_ = pa.array([[("k", n)] for n in range(4)], pa.map_(pa.string(), pa.int64()))
+    fields = [pa.field("packed", pair.type, metadata={"packed": "true"}), pa.field("m", map_.type)]
+    lance.write_dataset(pa.table([pair, map_], schema=pa.schema(fields)), house.path("t"), data_storage_version="2.2")
+    fixed = pa.FixedSizeListArray.from_arrays(pair, 2)
+    lance.write_dataset(pa.table({"f": fixed}), house.path("f"), data_storage_version="2.2")
+    house.run("CREATE TABLE e (a INT)")
+    house.run("INSERT INTO e VALUES (1), (2)")
+    house.run("ALTER TABLE e ADD COLUMN b INT")
+    for statement, error in [
+        ("ALTER TABLE t DROP COLUMN packed.a", "packed struct"),
+        ("ALTER TABLE t ADD COLUMN packed.c INT", "packed struct"),
+        ("ALTER TABLE t DROP COLUMN m.entries.value", "keys and values"),
+        ("ALTER TABLE t RENAME m.entries.key TO k", "keys and values"),
+        ("ALTER TABLE t ADD COLUMN m.entries.more INT", "keys and values"),
+        ("ALTER TABLE f ADD COLUMN f.element.c INT", "fixed-size list"),
+        ("ALTER TABLE e DROP COLUMN a", "none of the columns that stay has a value in fragment 0"),
+    ]:
+        with pytest.raises(dbapi.Error, match=error):
+            house.run(statement)
+    house.run("UPDATE e SET b = NULL")
+    house.run("ALTER TABLE e DROP COLUMN a")
+    assert house.lance("e").to_table().to_pylist() == [{"b": None}] * 2
+    assert house.lance("t").to_table(columns=["packed"]).column(0).to_pylist() == pair.to_pylist()
+    house.run("ALTER TABLE f DROP COLUMN f.element.a")
+    expected = [[{"b": 10}, {"b": 11}], [{"b": 12}, {"b": 13}]]
+    assert house.lance("f").to_table().column(0).to_pylist() == expected
+    assert [row for (row,) in house.rows("SELECT f FROM f")] == expected
 
 
 def test_altered_columns(house):
@@ -343,6 +374,9 @@ def test_altered_columns(house):
     house.run("ALTER TABLE t ALTER COLUMN id DROP NOT NULL")
     house.run("ALTER TABLE t ADD COLUMN st.more INT")
     house.run("INSERT INTO t (id, scan, st) VALUES (100, 'x'::BLOB, {'text': 't', 'more': 7})")
+    house.run("ALTER TABLE t ADD COLUMN tags STRUCT(a INT)[]")
+    house.run("INSERT INTO t (id, tags) VALUES (101, [{'a': 1}])")
+    house.run("ALTER TABLE t ADD COLUMN tags.element.b INT")
     columns()
     house.lance("t").optimize.compact_files()
     columns()
@@ -356,6 +390,8 @@ def test_altered_columns(house):
         ("ALTER TABLE t ADD COLUMN Caption INT", "already"),
         ("ALTER TABLE t RENAME caption TO id", "already"),
         ("ALTER TABLE t DROP COLUMN img.data", "no column"),
+        ('ALTER TABLE t RENAME caption TO "a.b"', "dot in its name"),
+        ("ALTER TABLE t RENAME caption TO _rowid", "reserved"),
         ("ALTER TABLE t ADD COLUMN x NOSUCH", "NOSUCH"),
     ]:
         with pytest.raises(dbapi.Error, match=error):

@@ -125,12 +125,21 @@ func (in *intake) schema(s *arrow.Schema) (*Schema, error) {
 // checkTop refuses names that only nested fields may have.
 func checkTop(fields []arrow.Field) error {
 	for _, f := range fields {
-		if strings.Contains(f.Name, ".") {
-			return fault.New(fault.Invalid, "schema: column %s has a dot in its name; dots separate the levels of nested columns", fault.Quote(f.Name))
+		if err := CheckColumnName(f.Name); err != nil {
+			return err
 		}
-		if slices.Contains(reserved, f.Name) {
-			return fault.New(fault.Invalid, "schema: column name %s is reserved; rename the column", f.Name)
-		}
+	}
+	return nil
+}
+
+// CheckColumnName is fault.Invalid for a name that no column of a table may
+// have; nested fields may.
+func CheckColumnName(name string) error {
+	if strings.Contains(name, ".") {
+		return fault.New(fault.Invalid, "schema: column %s has a dot in its name; dots separate the levels of nested columns", fault.Quote(name))
+	}
+	if slices.Contains(reserved, name) {
+		return fault.New(fault.Invalid, "schema: column name %s is reserved; rename the column", name)
 	}
 	return nil
 }

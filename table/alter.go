@@ -37,6 +37,14 @@ func (t *Table) AddColumn(ctx context.Context, branch string, at []string, colum
 			if err != nil {
 				return nil, err
 			}
+			if err := wholeColumn(parent, "a field is added to"); err != nil {
+				return nil, err
+			}
+			for above := parent.Parent; above != nil; above = above.Parent {
+				if above.Shape == schema.FixedSizeList { // pylance reads no such column that a file lacks
+					return nil, fault.New(fault.Invalid, "table: column %s lies in a fixed-size list, whose items have the fields that they were made with", parent.FullName())
+				}
+			}
 			if parent.Shape != schema.Struct {
 				return nil, fault.New(fault.Invalid, "table: column %s is no struct; a column is added to a struct or to the table", parent.FullName())
 			}
@@ -78,8 +86,10 @@ func (t *Table) RenameColumn(ctx context.Context, branch string, path []string, 
 		if f.Parent != nil {
 			siblings = f.Parent.Children
 			if f.Parent.Shape != schema.Struct {
-				return nil, fault.New(fault.Invalid, "table: %s is the items of a list, which have no name of their own", f.FullName())
+				return nil, fault.New(fault.Invalid, "table: %s is the items of a list or map, which have no name of their own", f.FullName())
 			}
+		} else if err := schema.CheckColumnName(name); err != nil {
+			return nil, err
 		}
 		for _, other := range siblings {
 			if other != f && strings.EqualFold(other.Name, name) {
@@ -91,9 +101,12 @@ func (t *Table) RenameColumn(ctx context.Context, branch string, path []string, 
 }
 
 // SetNullable allows nulls in a column, or forbids them, which is
-// fault.Precondition while there are any.
+// fault.Precondition while there are any. It is for whole columns.
 func (t *Table) SetNullable(ctx context.Context, branch string, path []string, nullable bool) (*Snapshot, error) {
 	return t.project(ctx, branch, nullable, path, func(ctx context.Context, s *Snapshot, f *schema.Field) ([]schema.Record, error) {
+		if f.Parent != nil {
+			return nil, fault.New(fault.Invalid, "table: %s is part of a column; nulls are allowed or forbidden in whole columns", f.FullName())
+		}
 		if !nullable {
 			if err := s.withoutNulls(ctx, f); err != nil {
 				return nil, err
@@ -141,6 +154,11 @@ func (t *Table) project(ctx context.Context, branch string, preserves bool, path
 		if err != nil {
 			return nil, err
 		}
+		if f.Parent != nil {
+			if err := wholeColumn(f.Parent, "a field is changed of"); err != nil {
+				return nil, err
+			}
+		}
 		records, err := change(ctx, s, f)
 		if err != nil {
 			return nil, err
@@ -151,6 +169,18 @@ func (t *Table) project(ctx context.Context, branch string, preserves bool, path
 		}
 		return &manifest.Project{Schema: tree, PreservesNullability: preserves}, nil
 	})
+}
+
+// wholeColumn refuses a field whose children are no columns of their own: those of
+// packed structs lie in one column together, maps have keys and values.
+func wholeColumn(f *schema.Field, change string) error {
+	switch {
+	case f.Packed:
+		return fault.New(fault.Invalid, "table: %s %s, which is a packed struct: its fields are one column", change, f.FullName())
+	case f.Shape == schema.Map || f.Parent != nil && f.Parent.Shape == schema.Map:
+		return fault.New(fault.Invalid, "table: %s %s, but a map is made of keys and values", change, f.FullName())
+	}
+	return nil
 }
 
 // alter commits a change that is computed anew on each newer version.

@@ -95,7 +95,12 @@ func (c *change) project(op *Project) error {
 	}
 	c.next.Schema = op.Schema.WithMetadata(c.base.Schema.Metadata)
 	for i := range c.next.Fragments {
-		c.next.Fragments[i].dropFiles(func(d *DataFile) bool { return d.reaches(c.next.Schema) })
+		f := &c.next.Fragments[i]
+		had := len(f.Files)
+		f.dropFiles(func(d *DataFile) bool { return d.reaches(c.next.Schema) })
+		if had > 0 && len(f.Files) == 0 { // pylance cannot read such a fragment
+			return fault.New(fault.Precondition, "manifest: none of the columns that stay has a value in fragment %d; give it one in every row first, NULL will do", f.ID)
+		}
 	}
 	return c.dropColumns()
 }
