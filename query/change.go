@@ -2,7 +2,9 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +28,8 @@ type Change struct {
 	params  []Param
 	answers *arrow.Schema
 	do      func(context.Context, *Change, []arrow.RecordBatch) (Outcome, error)
+	columns *schema.Schema // of the target, as do counts on them; nil when it does not
+	read    []Pin          // versions that the queries of a mutation read
 
 	insert *insertion
 	create *creation
@@ -149,7 +153,29 @@ func (c *Change) Run(ctx context.Context, params []arrow.RecordBatch) (Outcome, 
 	}
 	ctx, cancel := c.engine.withTimeout(ctx)
 	defer cancel()
-	return c.do(ctx, c, params)
+	for {
+		o, err := c.do(ctx, c, params)
+		if !errors.Is(err, errColumns) {
+			return o, err
+		}
+		again, err := c.engine.PrepareChange(ctx, c.session, c.text.Text)
+		if err != nil {
+			return Outcome{}, err
+		}
+		*c = *again
+	}
+}
+
+// errColumns says that the table has other columns than when the statement was
+// prepared.
+var errColumns = errors.New("query: the columns of the table have changed")
+
+// sameFields says whether what was prepared over one schema holds for another.
+func sameFields(a, b *schema.Schema) bool {
+	return slices.EqualFunc(a.Records(), b.Records(), func(a, b schema.Record) bool {
+		return a.ID == b.ID && a.ParentID == b.ParentID && a.Name == b.Name && a.LogicalType == b.LogicalType &&
+			a.Nullable == b.Nullable && a.Extension == b.Extension && maps.Equal(a.Metadata, b.Metadata)
+	})
 }
 
 // scope runs f with a connection on which names mean what the session says.

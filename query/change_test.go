@@ -422,3 +422,33 @@ func TestMergedRows(t *testing.T) {
 	}
 	h.expect(`SELECT id, name, img FROM t ORDER BY id`, `[{"id":1,"img":"YQ==","name":"a"},{"id":2,"img":"Qg==","name":"B"},{"id":3,"img":"Yw==","name":"c"}]`)
 }
+
+// A statement whose table got other columns after it was prepared means the
+// columns that are there when it runs, and loses nothing of new ones.
+func TestColumnsThatComeAfterPreparation(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, name VARCHAR)`)
+	h.do(`INSERT INTO t SELECT id, 'n' || id FROM range(4) r(id)`)
+	prepare := func(sql string) *query.Change {
+		c, err := h.engine.PrepareChange(t.Context(), query.Session{}, sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	update := prepare(`UPDATE t SET name = 'u' WHERE id = 1`)
+	merge := prepare(`MERGE INTO t USING (SELECT 2 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'm'`)
+	late := prepare(`UPDATE t SET name = 'lost' WHERE id = 3`)
+	h.do(`ALTER TABLE t ADD COLUMN more INT`)
+	h.do(`UPDATE t SET more = id * 10`)
+	for _, c := range []*query.Change{update, merge} {
+		if o, err := c.Run(t.Context(), nil); err != nil || o.Rows != 1 {
+			t.Errorf("%s: %+v, %v", c.Kind(), o, err)
+		}
+	}
+	h.expect(`SELECT string_agg(name || more, ' ' ORDER BY id) AS r FROM t`, `[{"r":"n00 u10 m20 n330"}]`)
+	h.do(`ALTER TABLE t DROP COLUMN name`)
+	if _, err := late.Run(t.Context(), nil); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "column 14") {
+		t.Errorf("%v", err)
+	}
+}

@@ -9,12 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
-	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
-	"github.com/flightblob/flightblob/table"
 )
 
 // setting is a column and what it is set to.
@@ -154,10 +152,10 @@ func (c *Change) cast(out *computed, s setting, name string, given engine.Field)
 	return nil
 }
 
-// eachFound runs a query over the base of a mutation, with one row of parameters.
+// eachFound runs a query of a mutation, with one row of parameters.
 // Blob columns come as references.
-func (c *Change) eachFound(ctx context.Context, m *table.Mutation, name catalog.Name, q *computed, params arrow.RecordBatch, row int, f func(arrow.RecordBatch) error) error {
-	rows, end, err := c.rowsOf(ctx, m.Base(), name, q.text, &q.query, params, row)
+func (c *Change) eachFound(ctx context.Context, q *computed, params arrow.RecordBatch, row int, f func(arrow.RecordBatch) error) error {
+	rows, end, err := c.rowsOf(ctx, q.text, &q.query, params, row)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (c *Change) prepareMerge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.session.gifts = &gifts{}
+	c.session.gifts, c.columns = &gifts{}, snapshot.Schema()
 	names := mergeNames{table: name, target: c.rowsAlias(m.Alias), source: engine.Quote(m.SourceName)}
 	if names.sourceColumns, err = c.mergeSource(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (c *Change) prepareMerge(ctx context.Context) error {
 		o, err := c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
 			o := table.MutationOptions{}
 			for _, clause := range clauses {
-				n, err := c.runClause(ctx, m, name, clause, params)
+				n, err := c.runClause(ctx, m, clause, params)
 				if err != nil {
 					return o, err
 				}
@@ -261,7 +261,7 @@ func (c *Change) fromSource(s *schema.Schema, names mergeNames, when *statement.
 }
 
 // runClause carries out one clause and answers how many rows it changed.
-func (c *Change) runClause(ctx context.Context, m *table.Mutation, name catalog.Name, clause mergeClause, params []arrow.RecordBatch) (int64, error) {
+func (c *Change) runClause(ctx context.Context, m *table.Mutation, clause mergeClause, params []arrow.RecordBatch) (int64, error) {
 	rows := int64(0)
 	var writer *replacer
 	var inserted *feed
@@ -277,7 +277,7 @@ func (c *Change) runClause(ctx context.Context, m *table.Mutation, name catalog.
 		return 0, err
 	}
 	err = c.eachRow(params, func(params arrow.RecordBatch, row int) error {
-		return c.eachFound(ctx, m, name, &clause.rows.computed, params, row, func(found arrow.RecordBatch) error {
+		return c.eachFound(ctx, &clause.rows.computed, params, row, func(found arrow.RecordBatch) error {
 			n := found.NumRows()
 			switch clause.action {
 			case statement.MergeError:

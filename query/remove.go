@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -42,7 +43,7 @@ func (c *Change) prepareDelete(ctx context.Context) error {
 	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
 		return c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
 			err := c.eachRow(params, func(params arrow.RecordBatch, row int) error {
-				return c.removeFound(ctx, m, name, rows, params, row)
+				return c.removeFound(ctx, m, rows, params, row)
 			})
 			return table.MutationOptions{Predicate: predicate}, err
 		})
@@ -71,7 +72,8 @@ func runTruncate(name catalog.Name) func(context.Context, *Change, []arrow.Recor
 }
 
 // mutate runs one mutation of the newest version of a table. It counts the rows
-// that were removed.
+// that were removed. All queries of the mutation see the same versions: that one,
+// and of other tables those that the first one to read them has seen.
 func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*table.Mutation) (table.MutationOptions, error)) (Outcome, error) {
 	t, err := c.engine.cat.Table(ctx, name)
 	if err != nil {
@@ -82,6 +84,10 @@ func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*tab
 		return Outcome{}, err
 	}
 	defer m.Abort()
+	if c.columns != nil && !sameFields(c.columns, m.Base().Schema()) {
+		return Outcome{}, errColumns
+	}
+	c.read = []Pin{{Name: name, Ref: m.Base().Ref()}}
 	o, err := change(m)
 	if err != nil {
 		return Outcome{}, err
@@ -160,11 +166,11 @@ func (c *Change) learn(st *Statement) {
 	}
 }
 
-// rowsOf runs a query over the base of a mutation with one row of parameters.
-// Blob columns come as references.
-func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.Name, query *derived, into *intoQuery, params arrow.RecordBatch, row int) (_ *result, end func(), err error) {
+// rowsOf runs a query of a mutation with one row of parameters. Blob columns come
+// as references.
+func (c *Change) rowsOf(ctx context.Context, query *derived, into *intoQuery, params arrow.RecordBatch, row int) (_ *result, end func(), err error) {
 	session := c.session
-	session.Pins = []Pin{{Name: name, Ref: base.Ref()}}
+	session.Pins = c.read
 	st, err := c.engine.prepare(ctx, session, query.String(), into)
 	if err != nil {
 		return nil, nil, query.place(err)
@@ -175,6 +181,11 @@ func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.
 			err = query.place(err)
 		}
 	}()
+	for _, p := range st.Pins() {
+		if !slices.ContainsFunc(c.read, func(known Pin) bool { return known.Name == p.Name }) {
+			c.read = append(c.read, p)
+		}
+	}
 	if params != nil {
 		if err := st.bindAll(ctx, params, row); err != nil {
 			return nil, nil, err
@@ -188,8 +199,8 @@ func (c *Change) rowsOf(ctx context.Context, base *table.Snapshot, name catalog.
 }
 
 // removeFound removes the rows whose addresses a query answers.
-func (c *Change) removeFound(ctx context.Context, m *table.Mutation, name catalog.Name, query *derived, params arrow.RecordBatch, row int) error {
-	rows, end, err := c.rowsOf(ctx, m.Base(), name, query, nil, params, row)
+func (c *Change) removeFound(ctx context.Context, m *table.Mutation, query *derived, params arrow.RecordBatch, row int) error {
+	rows, end, err := c.rowsOf(ctx, query, nil, params, row)
 	if err != nil {
 		return err
 	}

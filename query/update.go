@@ -39,7 +39,7 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.session.gifts = &gifts{}
+	c.session.gifts, c.columns = &gifts{}, snapshot.Schema()
 	alias := c.rowsAlias(u.Alias)
 	set, err := c.assigned(snapshot.Schema(), u.Set)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 				return table.MutationOptions{}, err
 			}
 			err = c.eachRow(params, func(params arrow.RecordBatch, row int) error {
-				return c.eachFound(ctx, m, name, &up.computed, params, row, func(found arrow.RecordBatch) error {
+				return c.eachFound(ctx, &up.computed, params, row, func(found arrow.RecordBatch) error {
 					_, err := writer.replace(ctx, found)
 					return err
 				})
