@@ -357,11 +357,15 @@ func TestChangedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := rows(t, `[{"1":"YWI=","2":"p","3":0},{"1":null,"2":"q","3":11},{"1":"YWJj","2":"r","3":0}]`,
+	values := rows(t, `[{"1":"YWI=","2":"p","3":0},{"1":null,"2":"q","3":11},{"1":"YWJj","2":"r","3":77}]`,
 		arrow.Field{Name: "1", Type: arrow.BinaryTypes.Binary, Nullable: true},
 		arrow.Field{Name: "2", Type: arrow.BinaryTypes.String, Nullable: true},
 		arrow.Field{Name: "3", Type: arrow.PrimitiveTypes.Int32, Nullable: true})
 	if o, err := c.Run(t.Context(), []arrow.RecordBatch{values}); err != nil || o.Rows != 2 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	twice := rows(t, `[{"1":null,"2":"lost","3":0},{"1":null,"2":"lost","3":11},{"1":null,"2":"lost","3":0}]`, values.Schema().Fields()...)
+	if o, err := c.Run(t.Context(), []arrow.RecordBatch{twice}); fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(err.Error(), "row 2 of the parameters: ") {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o := h.do(`UPDATE t SET img = blob_ref(blob_uri(u.img), 0, 4) FROM u WHERE t.id = 12`); o.Rows != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/blob"
+	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
 )
@@ -55,6 +56,7 @@ func (c *Change) prepareUpdate(ctx context.Context) error {
 			if err != nil {
 				return table.MutationOptions{}, err
 			}
+			writer.once = u.From.Empty()
 			err = c.eachRow(params, func(params arrow.RecordBatch, row int) error {
 				return c.eachFound(ctx, &up.computed, params, row, func(found arrow.RecordBatch) error {
 					_, err := writer.replace(ctx, found)
@@ -94,6 +96,7 @@ type replacer struct {
 	up       *rewriting
 	carrier  *table.Carrier
 	feed     *feed // of the new values
+	once     bool  // a row that is found again is an error
 }
 
 func (c *Change) newReplacer(m *table.Mutation, up *rewriting) (*replacer, error) {
@@ -111,7 +114,8 @@ func (r *replacer) origin(source uint32) (blob.Origin, error) {
 }
 
 // replace takes a batch of the query and answers how many rows it replaced: one
-// that is found again keeps the values that were found first.
+// that is found again keeps the values that were found first. Where it must not
+// be, another row of parameters has changed it.
 func (r *replacer) replace(ctx context.Context, found arrow.RecordBatch) (int, error) {
 	addresses, err := keysOf(found, 0)
 	if err != nil {
@@ -122,6 +126,9 @@ func (r *replacer) replace(ctx context.Context, found arrow.RecordBatch) (int, e
 		return 0, err
 	}
 	fresh, err := r.mutation.Remove(addresses)
+	if err == nil && r.once && len(fresh) < len(addresses) {
+		err = fault.New(fault.Invalid, "query: a row of the table is changed by an earlier row of the parameters already; all of them are one statement and see what was there before it: run them one by one")
+	}
 	if err != nil || len(fresh) == 0 {
 		return 0, err
 	}
