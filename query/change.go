@@ -265,6 +265,11 @@ func (c *Change) settings(list []statement.Setting) (*table.Settings, error) {
 	return out, err
 }
 
+// takesSame says whether values for a field are values for another one.
+func takesSame(a, b *schema.Field) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.Logical == b.Logical && a.Blob == b.Blob && slices.EqualFunc(a.Children, b.Children, takesSame)
+}
+
 // logical is how batches reach an appender: blob columns by value or URI.
 func logicalSchema(fields []*schema.Field) (*arrow.Schema, error) {
 	out := make([]arrow.Field, len(fields))

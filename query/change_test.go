@@ -451,6 +451,20 @@ func TestColumnsThatComeAfterPreparation(t *testing.T) {
 		}
 	}
 	h.expect(`SELECT string_agg(name || more, ' ' ORDER BY id) AS r FROM t`, `[{"r":"n00 u10 m20 n330"}]`)
+	insert := prepare(`INSERT INTO t VALUES (7, 'seven', 70)`)
+	h.do(`ALTER TABLE t ADD COLUMN late INT`)
+	if o, err := insert.Run(t.Context(), nil); err != nil || o.Rows != 1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	h.do(`CREATE TABLE s (a VARCHAR, b VARCHAR)`)
+	swapped := prepare(`INSERT INTO s SELECT 'first', 'second'`)
+	for _, rename := range []string{"a TO c", "b TO a", "c TO b"} {
+		h.do(`ALTER TABLE s RENAME ` + rename)
+	}
+	if _, err := swapped.Run(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	h.expect(`SELECT b, a FROM s`, `[{"a":"second","b":"first"}]`)
 	h.do(`ALTER TABLE t DROP COLUMN name`)
 	if _, err := late.Run(t.Context(), nil); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "column 14") {
 		t.Errorf("%v", err)

@@ -459,13 +459,28 @@ func runInsert(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outc
 	}
 }
 
+// insertBase is the newest version; errColumns if the columns that are written are
+// others there than when the statement was prepared. New ones are none of them.
+func (c *Change) insertBase(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
+	base, err := t.At(ctx, table.Ref{})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range c.insert.fields {
+		if now := base.Schema().ByID(f.ID); now == nil || now.Parent != nil || !takesSame(f, now) {
+			return nil, errColumns
+		}
+	}
+	return base, nil
+}
+
 // insertInto runs the statement on the newest version. With share, a table that
 // is managed and read by the statement refers to its objects again (CAP-7): the
 // version that is read is protected as long as it is the newest, so that the
 // write is published right after it or not at all (GC-3). shared tells that this
 // is so.
 func (c *Change) insertInto(ctx context.Context, t *table.Table, params []arrow.RecordBatch, share bool) (o Outcome, shared bool, err error) {
-	base, err := t.At(ctx, table.Ref{})
+	base, err := c.insertBase(ctx, t)
 	if err != nil {
 		return o, false, err
 	}
@@ -606,7 +621,11 @@ func (c *Change) runInto(ctx context.Context, session Session, q intoQuery, para
 func (c *Change) runDirect(ctx context.Context, t *table.Table, params []arrow.RecordBatch) (Outcome, bool, error) {
 	first := directRows(params[0], c.insert.fields, c.insert.direct)
 	defer first.Release()
-	a, err := t.Append(ctx, "", first.Schema(), table.WriteOptions{AllowOutsideBases: true})
+	base, err := c.insertBase(ctx, t)
+	if err != nil {
+		return Outcome{}, false, err
+	}
+	a, err := base.Append(ctx, first.Schema(), table.WriteOptions{AllowOutsideBases: true})
 	if err != nil {
 		if fault.KindOf(err) == fault.Invalid { // other types: by way of the engine's casts
 			return Outcome{}, false, nil
