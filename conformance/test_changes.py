@@ -297,6 +297,30 @@ def test_clauses_that_move_blobs_of_several_files(house, managed):
     ]
 
 
+def test_values_that_do_not_fit(house):
+    """What a column of pylance's cannot hold is refused with its place by UPDATE and MERGE as by INSERT."""
+    columns = {"id": range(3000), "three": pa.array([b"abc"] * 3000, pa.binary(3)), "nothing": pa.nulls(3000)}
+    lance.write_dataset(pa.table(columns), house.path("t"), data_storage_version="2.2")
+    for statement, error in [
+        (
+            "UPDATE t SET three = CASE WHEN id = 2500 THEN 'toolong'::BLOB ELSE 'xyz'::BLOB END",
+            "three, row 2500 of those",
+        ),
+        ("UPDATE t SET nothing = 1", "column nothing, row 0 of those found"),
+        (
+            "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET three = ''::BLOB",
+            "three, row 0",
+        ),
+        (
+            "MERGE INTO t USING (SELECT -1 AS id) s USING (id) WHEN NOT MATCHED THEN INSERT (three) VALUES ('a')",
+            "three, row 0",
+        ),
+    ]:
+        with pytest.raises(dbapi.ProgrammingError, match=f"INVALID_ARGUMENT.*{error}"):
+            house.run(statement)
+    assert house.lance("t").version == 1
+
+
 def test_columns_that_pylance_could_not_read(house):
     """Fields of packed structs, maps and fixed-size lists stay as they were made, and no fragment loses all its files:
     pylance reads other values, or nothing, after such a change."""

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,10 +161,16 @@ func (c *Change) eachFound(ctx context.Context, q *computed, params arrow.Record
 		return err
 	}
 	defer end()
+	n := 0
 	for rows.Next() {
 		if err := f(rows.RecordBatch()); err != nil {
 			return err
 		}
+		n += int(rows.RecordBatch().NumRows())
+	}
+	var cell *cellError
+	if err := rows.Err(); errors.As(err, &cell) { // of the batch that was to come next
+		return fault.New(fault.Invalid, "query: column %s, row %d of those found: %s", cell.column, n+cell.row, cell.text)
 	}
 	return q.text.place(rows.Err())
 }
