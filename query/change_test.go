@@ -427,6 +427,33 @@ func TestMergedRows(t *testing.T) {
 	h.expect(`SELECT id, name, img FROM t ORDER BY id`, `[{"id":1,"img":"YQ==","name":"a"},{"id":2,"img":"Qg==","name":"B"},{"id":3,"img":"Yw==","name":"c"}]`)
 }
 
+// Those who insert what they do not find find what others have inserted.
+func TestMergesOfTheSameKeys(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, n INT)`)
+	h.do(`INSERT INTO t VALUES (0, 0)`)
+	var g errgroup.Group
+	for i := range 4 {
+		g.Go(func() error {
+			for k := range 3 {
+				c, err := h.engine.PrepareChange(t.Context(), query.Session{}, fmt.Sprintf(`MERGE INTO t USING (SELECT unnest([%d, %d]) AS id) s USING (id)
+					WHEN MATCHED AND t.id < 0 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.id, %d)`, k, k+1, i))
+				if err != nil {
+					return err
+				}
+				if _, err := c.Run(t.Context(), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	h.expect(`SELECT count(*) AS rows, count(DISTINCT id) AS keys FROM t`, `[{"keys":4,"rows":4}]`)
+}
+
 // A statement whose table got other columns after it was prepared means the
 // columns that are there when it runs, and loses nothing of new ones.
 func TestColumnsThatComeAfterPreparation(t *testing.T) {

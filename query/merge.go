@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -65,25 +66,39 @@ func (c *Change) prepareMerge(ctx context.Context) error {
 		}
 	}
 	c.do = func(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outcome, error) {
-		rows := int64(0)
-		o, err := c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
-			o := table.MutationOptions{}
-			for _, clause := range clauses {
-				n, err := c.runClause(ctx, m, clause, params)
-				if err != nil {
-					return o, err
-				}
-				rows += n
-				o.Changed = append(o.Changed, clause.rows.changed...)
+		for try := 1; ; try++ {
+			o, err := c.merge(ctx, name, clauses, params)
+			if !errors.Is(err, table.ErrNewRows) || try == mergeTries {
+				return o, err
 			}
-			slices.Sort(o.Changed)
-			o.Changed = slices.Compact(o.Changed)
-			return o, nil
-		})
-		o.Rows = rows
-		return o, err
+		}
 	}
 	return nil
+}
+
+// mergeTries is how often a MERGE that inserts is run when others write rows
+// meanwhile, which it would have to find.
+const mergeTries = 20
+
+// merge carries the statement out on the newest version.
+func (c *Change) merge(ctx context.Context, name catalog.Name, clauses []mergeClause, params []arrow.RecordBatch) (Outcome, error) {
+	rows := int64(0)
+	o, err := c.mutate(ctx, name, func(m *table.Mutation) (table.MutationOptions, error) {
+		o := table.MutationOptions{Unmatched: true}
+		for _, clause := range clauses {
+			n, err := c.runClause(ctx, m, clause, params)
+			if err != nil {
+				return o, err
+			}
+			rows += n
+			o.Changed = append(o.Changed, clause.rows.changed...)
+		}
+		slices.Sort(o.Changed)
+		o.Changed = slices.Compact(o.Changed)
+		return o, nil
+	})
+	o.Rows = rows
+	return o, err
 }
 
 // mergeSource gives the columns of the source.

@@ -70,6 +70,9 @@ type CommitOptions struct {
 	// Only publishes the change right after tx.ReadVersion or not at all: any
 	// version in between is fault.Conflict, whether or not the two commute.
 	Only bool
+	// Against is asked about each version since; an error says why that version is
+	// fault.Conflict although the two would commute.
+	Against func(theirs manifest.Operation) error
 	// Source is the version that a Restore goes back to or a Clone is made of.
 	Source *Snapshot
 	// Rebase builds the change anew on a newer version to which it cannot be
@@ -196,6 +199,11 @@ func (c *committer) judge(ctx context.Context, newest *Snapshot) error {
 		}
 		if c.options.Only {
 			return fault.New(fault.Conflict, "table: the commit to %s was to follow version %d, but version %d is there", c.table.name, c.tx.ReadVersion, version)
+		}
+		if c.options.Against != nil {
+			if err := c.options.Against(theirs.Op); err != nil {
+				return fault.New(fault.Conflict, "table: the commit to %s lost to version %d of it: %w", c.table.name, version, err)
+			}
 		}
 		v := c.trial.Hear(theirs)
 		switch {

@@ -190,6 +190,22 @@ func (m *Mutation) writer(ctx context.Context, moved bool, input *arrow.Schema, 
 type MutationOptions struct {
 	Predicate string           // of the rows that were removed, for a mutation that writes none
 	Changed   []schema.FieldID // fields of the replaced rows that have new values
+
+	// Unmatched says that new rows are written because the version has no such
+	// ones: versions since that may have some are ErrNewRows.
+	Unmatched bool
+}
+
+// ErrNewRows is the fault.Conflict of a mutation that is Unmatched.
+var ErrNewRows = errors.New("it wrote rows that may match those that are inserted; run it again")
+
+// unmatched finds operations after which rows may be there that were not.
+func unmatched(theirs manifest.Operation) error {
+	switch theirs.(type) {
+	case *manifest.Append, *manifest.Update, *manifest.DataReplacement:
+		return ErrNewRows
+	}
+	return nil
 }
 
 // Commit makes everything durable and publishes it as one version, which it
@@ -212,7 +228,12 @@ func (m *Mutation) Commit(ctx context.Context, o MutationOptions) (*Snapshot, er
 	if tx.Op, err = m.operation(ctx, m.base, added, o); err != nil {
 		return nil, err
 	}
+	var against func(manifest.Operation) error
+	if o.Unmatched && slices.ContainsFunc(m.written, func(w *writtenRows) bool { return !w.moved }) {
+		against = unmatched
+	}
 	snapshot, err := m.base.table.Commit(ctx, m.base.branch, tx, CommitOptions{
+		Against: against,
 		Rebase: func(ctx context.Context, newest *Snapshot, v manifest.Verdict) (*manifest.Transaction, error) {
 			if v.Decision != manifest.Rebase {
 				return nil, fault.New(fault.Conflict, "table: the change of %s was computed on version %d and %s; run it again", m.base.table.name, m.base.Version(), v.Reason)
