@@ -154,7 +154,7 @@ func (l *Local) copyObject(ctx context.Context, from, to string, a *Access) erro
 	if err := unix.Fstat(src.fd, &st); err != nil {
 		return fileError("stat", from, err)
 	}
-	t, err := l.newTemp(ctx, to, a)
+	t, err := l.newTemp(ctx, to, a, false)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,9 @@ import (
 )
 
 // TempPrefix starts the names of local files that are not objects yet. A
-// process that is killed leaves them behind; nothing ever refers to them.
+// process that is killed leaves them behind; nothing ever refers to them. Objects
+// that are made by PutIfAbsent have no such name where the file system can do
+// without, as those of Linux can.
 const TempPrefix = ".tmp-"
 
 // writeBuffer gathers small writes, in bytes.
@@ -51,12 +53,13 @@ type tempFile struct {
 	dir   *folder
 	path  string // of the object, for messages
 	name  string // of the object in dir
-	temp  string // of this file in dir
+	temp  string // of this file in dir; "" when it has no name
 	file  *os.File
 }
 
-// newTemp opens a temporary file beside the object, making its folders.
-func (l *Local) newTemp(ctx context.Context, object string, a *Access) (*tempFile, error) {
+// newTemp opens a temporary file beside the object, making its folders. An
+// unnamed one gets a name all the same where the file system wants it.
+func (l *Local) newTemp(ctx context.Context, object string, a *Access, unnamed bool) (*tempFile, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("objstore: write %s: %w", object, err)
 	}
@@ -67,9 +70,9 @@ func (l *Local) newTemp(ctx context.Context, object string, a *Access) (*tempFil
 	for attempt := 1; ; attempt++ {
 		f, err := l.openFolder(dir, name, a, true)
 		if err == nil {
-			t := &tempFile{store: l, dir: f, path: object, name: name, temp: TempPrefix + rand.Text()}
+			t := &tempFile{store: l, dir: f, path: object, name: name}
 			if err = l.at("create"); err == nil {
-				t.file, err = f.create(t.temp)
+				err = t.open(unnamed)
 			}
 			if err == nil {
 				return t, nil
@@ -86,6 +89,18 @@ func (l *Local) newTemp(ctx context.Context, object string, a *Access) (*tempFil
 			return nil, err
 		}
 	}
+}
+
+// open makes the file.
+func (t *tempFile) open(unnamed bool) (err error) {
+	if unnamed {
+		if t.file, err = t.dir.createUnnamed(); err == nil {
+			return nil // else why not differs between systems: one with a name says what is wrong
+		}
+	}
+	t.temp = TempPrefix + rand.Text()
+	t.file, err = t.dir.create(t.temp)
+	return err
 }
 
 // sync makes the bytes and the folders above durable; only the name is missing.
@@ -110,7 +125,7 @@ func (t *tempFile) discard() {
 
 func (t *tempFile) dropName() {
 	// A failure leaves a file that nothing refers to.
-	if t.store.at("unlink") == nil {
+	if t.temp != "" && t.store.at("unlink") == nil {
 		_ = unix.Unlinkat(t.dir.fd(), t.temp, 0)
 	}
 }
@@ -135,7 +150,12 @@ func (t *tempFile) rename() error {
 func (t *tempFile) link() error {
 	err := t.store.at("link")
 	if err == nil {
-		err = ignoringEINTR(func() error { return unix.Linkat(t.dir.fd(), t.temp, t.dir.fd(), t.name, 0) })
+		err = ignoringEINTR(func() error {
+			if t.temp == "" {
+				return t.dir.linkUnnamed(t.file, t.name)
+			}
+			return unix.Linkat(t.dir.fd(), t.temp, t.dir.fd(), t.name, 0)
+		})
 	}
 	switch {
 	case err == nil:
@@ -147,12 +167,16 @@ func (t *tempFile) link() error {
 			return nil
 		}
 		return exists(t.path)
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EMLINK):
-		return t.renameIfAbsent(err)
-	default:
+	case !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EMLINK):
 		return writeError("write", t.path, err)
+	case t.temp == "":
+		return errNeedsName
 	}
+	return t.renameIfAbsent(err)
 }
+
+// errNeedsName says that an unnamed file cannot be linked here.
+var errNeedsName = errors.New("the file must have a name before it gets another")
 
 // linked reports that the object's name leads to this file.
 func (t *tempFile) linked() bool {
@@ -208,7 +232,7 @@ func (t *tempFile) publish() error {
 }
 
 func (l *Local) put(ctx context.Context, path string, data []byte, a *Access) error {
-	t, err := l.newTemp(ctx, path, a)
+	t, err := l.newTemp(ctx, path, a, false)
 	if err != nil {
 		return err
 	}
@@ -229,7 +253,15 @@ func (l *Local) put(ctx context.Context, path string, data []byte, a *Access) er
 }
 
 func (l *Local) putIfAbsent(ctx context.Context, path string, data []byte, a *Access) error {
-	t, err := l.newTemp(ctx, path, a)
+	err := l.linkIfAbsent(ctx, path, data, a, true)
+	if errors.Is(err, errNeedsName) {
+		err = l.linkIfAbsent(ctx, path, data, a, false)
+	}
+	return err
+}
+
+func (l *Local) linkIfAbsent(ctx context.Context, path string, data []byte, a *Access, unnamed bool) error {
+	t, err := l.newTemp(ctx, path, a, unnamed)
 	if err != nil {
 		return err
 	}
@@ -299,7 +331,7 @@ type localWriter struct {
 }
 
 func (l *Local) create(ctx context.Context, path string, a *Access) (Writer, error) {
-	t, err := l.newTemp(ctx, path, a)
+	t, err := l.newTemp(ctx, path, a, false)
 	if err != nil {
 		return nil, err
 	}
