@@ -330,6 +330,10 @@ def test_columns_that_pylance_could_not_read(house):
     lance.write_dataset(pa.table([pair, map_], schema=pa.schema(fields)), house.path("t"), data_storage_version="2.2")
     fixed = pa.FixedSizeListArray.from_arrays(pair, 2)
     lance.write_dataset(pa.table({"f": fixed}), house.path("f"), data_storage_version="2.2")
+    key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    lance.write_dataset(
+        pa.table([pa.array([1, 2])], schema=pa.schema([key])), house.path("k"), data_storage_version="2.2"
+    )
     house.run("CREATE TABLE e (a INT)")
     house.run("INSERT INTO e VALUES (1), (2)")
     house.run("ALTER TABLE e ADD COLUMN b INT")
@@ -340,6 +344,7 @@ def test_columns_that_pylance_could_not_read(house):
         ("ALTER TABLE t RENAME m.entries.key TO k", "keys and values"),
         ("ALTER TABLE t ADD COLUMN m.entries.more INT", "keys and values"),
         ("ALTER TABLE f ADD COLUMN f.element.c INT", "fixed-size list"),
+        ("ALTER TABLE k ALTER COLUMN id DROP NOT NULL", "part of the primary key"),
         ("ALTER TABLE e DROP COLUMN a", "none of the columns that stay has a value in fragment 0"),
     ]:
         with pytest.raises(dbapi.Error, match=error):

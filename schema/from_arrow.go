@@ -59,15 +59,15 @@ func FromArrow(s *arrow.Schema, o FromOptions) (*Schema, error) {
 	if _, err := Managed(out.Metadata); err != nil {
 		return nil, err
 	}
-	if err := out.checkKeys(); err != nil {
+	if err := out.CheckKeys(); err != nil {
 		return nil, err
 	}
 	return out, out.holdable(version)
 }
 
-// checkKeys refuses fields in the primary key, declared by metadata, that may
-// be null or lie in a list: the reference would not open the table.
-func (s *Schema) checkKeys() error {
+// CheckKeys is fault.Invalid for fields in the primary key, declared by metadata,
+// that may be null or lie in a list: the reference would not open the table.
+func (s *Schema) CheckKeys() error {
 	for f := range s.All() {
 		if !f.record().Carried.PrimaryKey {
 			continue

@@ -167,6 +167,9 @@ func (t *Table) project(ctx context.Context, branch string, preserves bool, path
 		if err != nil {
 			return nil, err
 		}
+		if err := tree.CheckKeys(); err != nil {
+			return nil, err
+		}
 		return &manifest.Project{Schema: tree, PreservesNullability: preserves}, nil
 	})
 }
