@@ -357,6 +357,9 @@ func (c *committer) settle(ctx context.Context, loc objstore.Location, cause err
 		return errLost
 	}
 	if fault.KindOf(err) != fault.NotFound {
+		if !errors.Is(cause, objstore.ErrUncertain) { // whoever stored what the version names must keep it
+			cause = objstore.Uncertain(loc.String(), cause)
+		}
 		return fault.New(fault.Unavailable, "table: it is unknown whether the commit to %s happened; look whether its newest version has transaction %s: %w",
 			c.table.name, c.tx.UUID, errors.Join(cause, err))
 	}

@@ -3,6 +3,7 @@ package table_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -121,6 +122,78 @@ func TestMutationsBesideOtherCommits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// secretive publishes manifests as it should, says that another one was faster,
+// and lets nobody look.
+type secretive struct {
+	*objstore.Mem
+	silent bool
+}
+
+func (s *secretive) PutIfAbsent(ctx context.Context, path string, data []byte) error {
+	err := s.Mem.PutIfAbsent(ctx, path, data)
+	if err == nil && s.silent && strings.HasSuffix(path, ".manifest") {
+		return fault.New(fault.Exists, "%s exists", path)
+	}
+	return err
+}
+
+func (s *secretive) ReadWhole(ctx context.Context, path string, limit int64) ([]byte, error) {
+	if s.silent && strings.HasSuffix(path, ".manifest") {
+		return nil, fault.New(fault.Unavailable, "no answer")
+	}
+	return s.Mem.ReadWhole(ctx, path, limit)
+}
+
+func (s *secretive) ReadAt(ctx context.Context, path string, p []byte, off int64) error {
+	if s.silent && strings.HasSuffix(path, ".manifest") {
+		return fault.New(fault.Unavailable, "no answer")
+	}
+	return s.Mem.ReadAt(ctx, path, p, off)
+}
+
+// What may have been published keeps its files.
+func TestUnknownOutcomeKeepsFiles(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(context.Context, *table.Table, func()) error{
+		"append": func(ctx context.Context, tbl *table.Table, last func()) error {
+			a, err := tbl.Append(ctx, "", pictures, table.WriteOptions{})
+			if err != nil {
+				return err
+			}
+			defer a.Abort()
+			rec := pictureRows(t, 20, 5)
+			defer rec.Release()
+			if err := a.Write(ctx, rec); err != nil {
+				return err
+			}
+			last()
+			return second(a.Commit(ctx))
+		},
+		"mutation": func(ctx context.Context, tbl *table.Table, last func()) error {
+			return mutated(ctx, tbl, []uint64{3}, func(m *table.Mutation) error {
+				rec := pictureRows(t, 20, 6)
+				defer rec.Release()
+				defer last()
+				return m.Insert(ctx, rec, table.WriteOptions{})
+			})
+		},
+	} {
+		s := &secretive{Mem: objstore.NewMem("m")}
+		tbl := faulty(t, s, t.TempDir()+"/x")
+		if err := fallibles("")[0].write(t, t.Context(), tbl); err != nil {
+			t.Fatal(err)
+		}
+		err := write(t.Context(), tbl, func() { s.silent = true })
+		if !errors.Is(err, objstore.ErrUncertain) || fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.silent = false
+		if n := len(readPictures(t, tabletest.At(t, tbl, table.Ref{}))); n != 25 {
+			t.Errorf("%s: %d rows", name, n)
+		}
 	}
 }
 
