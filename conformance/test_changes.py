@@ -1,4 +1,4 @@
-"""Rows that change and go: DELETE, UPDATE and TRUNCATE over tables of pylance, which goes on with what is left."""
+"""Rows and columns that change and go, in tables of pylance, which goes on with what is left."""
 
 import random
 
@@ -7,6 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 from referee.server import Server
+from referee.statements import Statements
 
 
 @pytest.fixture
@@ -20,24 +21,13 @@ def house(binary, tmp_path):
         server.check_panics()
 
 
-class House:
+class House(Statements):
     def __init__(self, root, connection):
-        self.root, self.connection = root, connection
-
-    def run(self, sql, parameters=None):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.rowcount
-
-    def many(self, sql, rows):
-        with self.connection.cursor() as cursor:
-            cursor.executemany(sql, rows)
-            return cursor.rowcount
+        super().__init__(connection)
+        self.root = root
 
     def rows(self, sql):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql)
-            return cursor.fetchall()
+        return [tuple(row.values()) for row in self.table(sql).to_pylist()]
 
     def path(self, name):
         return self.root / f"{name}.lance"
@@ -376,10 +366,7 @@ def test_altered_columns(house):
         ds.validate()
         rows = ds.scanner(blob_handling="all_binary").to_table()
         assert house.rows("SELECT count(*) FROM t") == [(rows.num_rows,)]
-        with house.connection.cursor() as cursor:
-            cursor.execute("SELECT * FROM t")
-            ours = cursor.fetch_arrow_table()
-        assert ours.to_pylist() == rows.to_pylist()
+        assert house.table("SELECT * FROM t").to_pylist() == rows.to_pylist()
         return {f.name: str(f.type) if f.nullable else f"{f.type} not null" for f in ds.schema}
 
     house.run("ALTER TABLE t ADD COLUMN price DECIMAL(10, 2)")

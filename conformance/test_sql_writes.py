@@ -16,6 +16,7 @@ from lance.namespace import DirectoryNamespace
 from lance_namespace import DescribeTableRequest, ListNamespacesRequest, ListTablesRequest
 from referee import java
 from referee.server import Server
+from referee.statements import Statements
 
 
 @pytest.fixture
@@ -32,24 +33,13 @@ def house(binary, tmp_path):
         server.check_panics()
 
 
-class House:
+class House(Statements):
     def __init__(self, path, connection, uri, log=None):
-        self.path, self.connection, self.uri, self.log = path, connection, uri, log
-
-    def run(self, sql, parameters=None):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.rowcount
-
-    def many(self, sql, rows):
-        with self.connection.cursor() as cursor:
-            cursor.executemany(sql, rows)
-            return cursor.rowcount
+        super().__init__(connection)
+        self.path, self.uri, self.log = path, uri, log
 
     def rows(self, sql):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql)
-            return cursor.fetch_arrow_table().to_pylist()
+        return self.table(sql).to_pylist()
 
     def lance(self, name):
         return lance.dataset(self.path / "root" / f"{name}.lance")
