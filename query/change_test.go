@@ -368,6 +368,10 @@ func TestChangedRows(t *testing.T) {
 	if o, err := c.Run(t.Context(), []arrow.RecordBatch{twice}); fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(err.Error(), "row 2 of the parameters: ") {
 		t.Errorf("%+v, %v", o, err)
 	}
+	if _, err := h.change(`UPDATE t SET name = 'x', id = 99999999999`); fault.KindOf(err) != fault.Invalid ||
+		!strings.Contains(err.Error(), "column 31: ") || strings.Contains(err.Error(), "source column") {
+		t.Errorf("%v", err)
+	}
 	if o := h.do(`UPDATE t SET img = blob_ref(blob_uri(u.img), 0, 4) FROM u WHERE t.id = 12`); o.Rows != 1 {
 		t.Errorf("%+v", o)
 	}

@@ -2,8 +2,10 @@ package query
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 
+	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query/statement"
 )
 
@@ -84,5 +86,12 @@ func (d *derived) place(err error) error {
 			offset = statement.Origin(d.of.Text, p.from, at.Offset-p.at, d.edits...)
 		}
 	}
-	return statement.Place(d.of.Text, offset, at.Err)
+	cause := at.Err
+	if text := cause.Error(); sourceColumn.MatchString(text) {
+		cause = fault.New(fault.KindOf(cause), "%s", sourceColumn.ReplaceAllString(text, ""))
+	}
+	return statement.Place(d.of.Text, offset, cause)
 }
+
+// sourceColumn is what the engine says of a column that only the query has.
+var sourceColumn = regexp.MustCompile(` when casting from source column c\d+`)
