@@ -184,6 +184,8 @@ func TestRefusedChanges(t *testing.T) {
 		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT BY NAME`, `BY NAME: the table has no column "k"`, fault.Invalid},
 		{`MERGE INTO t USING (SELECT 1 AS k) s ON t.id = s.k WHEN NOT MATCHED THEN INSERT (name) VALUES ('a')`, `column "id" must not be null`, fault.Invalid},
 		{`MERGE INTO t USING (VALUES (1), (1)) s(k) ON t.id = s.k WHEN MATCHED THEN UPDATE SET name = 'x'`, `matched by more than one row of the source`, fault.Invalid},
+		{`MERGE INTO t USING (SELECT (random() * 3)::INT AS k) s ON t.id = s.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN DO NOTHING`, `the source has random, and each clause would see other rows`, fault.Invalid},
+		{`MERGE INTO t USING (SELECT id AS k FROM t USING SAMPLE 5) s ON t.id = s.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN DO NOTHING`, `the source has a sample`, fault.Invalid},
 		{`MERGE INTO t USING (VALUES (1)) s(k) ON t.id = s.k WHEN MATCHED THEN ERROR 'no ' || 1`, `'no ' || 1, of 1 row`, fault.Invalid},
 		{`TRUNCATE gone`, `gone`, fault.NotFound},
 	} {

@@ -114,7 +114,21 @@ func (c *Change) mergeSource(ctx context.Context) ([]engine.Field, error) {
 		return nil, d.place(err)
 	}
 	defer st.Close()
-	return sourceColumns(st, 0), nil
+	return sourceColumns(st, 0), c.steady(ctx, d)
+}
+
+// steady refuses a source that would give each of several clauses other rows.
+func (c *Change) steady(ctx context.Context, d *derived) error {
+	if len(c.text.Merge.When) < 2 {
+		return nil
+	}
+	return c.scope(ctx, func(r *run) error {
+		t, err := r.parse(ctx, d.String())
+		if err == nil && t.unsteady != "" {
+			err = c.text.ErrorAt(c.text.Merge.Source, "the source has %s, and each clause would see other rows; store them first: CREATE TABLE … AS", t.unsteady)
+		}
+		return err
+	})
 }
 
 // mergeClause makes the query of clause i.

@@ -21,7 +21,11 @@ type tree struct {
 	own       bool            // it calls a table function of this program
 	rows      map[string]any  // the call of the table function that was seen last
 	bound     bool            // it may read bound rows
+	unsteady  string          // what gives other values each time it is run, "" for nothing
 }
+
+// unsteadyFunctions give other values each time.
+var unsteadyFunctions = []string{"random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval"}
 
 // allowedTables are the table functions that statements may call. All others
 // are refused by name: many of them reach for files, settings or the engine's
@@ -146,6 +150,9 @@ func (t *tree) node(n map[string]any) error {
 		}
 	}
 	text := func(key string) string { s, _ := n[key].(string); return s }
+	if n["sample"] != nil {
+		t.unsteady = "a sample"
+	}
 	switch text("type") {
 	case "BASE_TABLE":
 		if n["at_clause"] != nil {
@@ -176,6 +183,9 @@ func (t *tree) node(n map[string]any) error {
 		name := strings.ToLower(text("function_name"))
 		if slices.Contains(refusedFunctions, name) {
 			return here(n, "query: the function %q is not served", name)
+		}
+		if slices.Contains(unsteadyFunctions, name) {
+			t.unsteady = name
 		}
 		if limit, ok := growing[name]; ok && !sameNode(n, t.rows) {
 			if v := constantArgument(n["children"], limit.argument); v > limit.most {

@@ -246,7 +246,7 @@ var writable = map[string]encoding.Version{"2.2": encoding.V2_2, "2.3": encoding
 func (a *Appender) begin(ctx context.Context, input *arrow.Schema, version string, bases map[uint32]manifest.Base) error {
 	var ok bool
 	if a.version, ok = writable[version]; !ok {
-		return fault.New(fault.Precondition, "table: the data files of %s have format %s; this program writes 2.2 and 2.3: name one as the file version of this write, the table then holds files of both (LEG-5)",
+		return fault.New(fault.Precondition, "table: the data files of %s have format %s; this program writes 2.2 and 2.3: name one as the file version of the write (\"file_version\" of a DoPut command, --file-version of import), the table then holds files of both (LEG-5)",
 			a.table.name, version)
 	}
 	var err error
