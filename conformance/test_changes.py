@@ -6,8 +6,8 @@ import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
+from referee.house import Statements
 from referee.server import Server
-from referee.statements import Statements
 
 
 @pytest.fixture

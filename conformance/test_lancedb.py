@@ -4,8 +4,8 @@ import adbc_driver_flightsql.dbapi as dbapi
 import lancedb
 import pyarrow as pa
 import pytest
+from referee.house import Statements
 from referee.server import Server
-from referee.statements import Statements
 
 
 @pytest.fixture

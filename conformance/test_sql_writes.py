@@ -15,8 +15,8 @@ import pytest
 from lance.namespace import DirectoryNamespace
 from lance_namespace import DescribeTableRequest, ListNamespacesRequest, ListTablesRequest
 from referee import java
+from referee.house import Statements
 from referee.server import Server
-from referee.statements import Statements
 
 
 @pytest.fixture
