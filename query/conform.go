@@ -485,20 +485,8 @@ func (c *conformer) references(data arrow.ArrayData, to arrow.DataType, visible 
 			continue
 		}
 		bitutil.SetBit(validity.Bytes(), i)
-		v := reference.Value{}
+		v := valueOf(i, position, size, id, uri)
 		v.Kind = blobKind(kind.Value(i))
-		if v.Nulls = nullsOf(i, position, size, id, uri); v.Nulls&2 == 0 {
-			v.Position = position.Value(i)
-		}
-		if v.Nulls&4 == 0 {
-			v.Size = size.Value(i)
-		}
-		if v.Nulls&8 == 0 {
-			v.ID = id.Value(i)
-		}
-		if v.Nulls&16 == 0 {
-			v.URI = uri.Value(i)
-		}
 		if source.IsValid(i) && tag.IsValid(i) {
 			v.Source, v.Tag = source.Value(i), tag.Value(i)
 		}
@@ -519,6 +507,24 @@ func (c *conformer) references(data arrow.ArrayData, to arrow.DataType, visible 
 func newBits(n int) *memory.Buffer { return newBuffer(int(bitutil.BytesForBits(int64(n)))) }
 
 func setBit(b *memory.Buffer, i int) { bitutil.SetBit(b.Bytes(), i) }
+
+// valueOf reads the children of reference i; those that are null are noted.
+func valueOf(i int, position, size *array.Uint64, id *array.Uint32, uri array.StringLike) reference.Value {
+	v := reference.Value{Nulls: nullsOf(i, position, size, id, uri)}
+	if v.Nulls&2 == 0 {
+		v.Position = position.Value(i)
+	}
+	if v.Nulls&4 == 0 {
+		v.Size = size.Value(i)
+	}
+	if v.Nulls&8 == 0 {
+		v.ID = id.Value(i)
+	}
+	if v.Nulls&16 == 0 {
+		v.URI = uri.Value(i)
+	}
+	return v
+}
 
 // nullsOf is the set of null children, bit by child.
 func nullsOf(i int, children ...arrow.Array) reference.Nulls {

@@ -288,22 +288,7 @@ func (f *feed) asAny(data arrow.ArrayData) (arrow.ArrayData, error) {
 
 // valueAt is what a given value's reference says.
 func valueAt(a *array.Struct, i int) reference.Value {
-	v := reference.Value{}
-	position, size, id, uri := a.Field(1).(*array.Uint64), a.Field(2).(*array.Uint64), a.Field(3).(*array.Uint32), a.Field(4).(*array.String)
-	v.Nulls = nullsOf(i, position, size, id, uri)
-	if v.Nulls&2 == 0 {
-		v.Position = position.Value(i)
-	}
-	if v.Nulls&4 == 0 {
-		v.Size = size.Value(i)
-	}
-	if v.Nulls&8 == 0 {
-		v.ID = id.Value(i)
-	}
-	if v.Nulls&16 == 0 {
-		v.URI = uri.Value(i)
-	}
-	return v
+	return valueOf(i, a.Field(1).(*array.Uint64), a.Field(2).(*array.Uint64), a.Field(3).(*array.Uint32), a.Field(4).(*array.String))
 }
 
 // anyBuilder builds blob input value by value.

@@ -67,11 +67,16 @@ func (s *Snapshot) Mutate() (*Mutation, error) {
 	if err := s.Manifest().CheckWritable(); err != nil {
 		return nil, fmt.Errorf("table: %s: %w", s.table.name, err)
 	}
-	m := &Mutation{base: s, fragments: map[uint64]int{}, marks: map[int]*rowset.Marks{}}
+	return &Mutation{base: s, fragments: placesOf(s), marks: map[int]*rowset.Marks{}}, nil
+}
+
+// placesOf are the places of fragments in a manifest, by their ids.
+func placesOf(s *Snapshot) map[uint64]int {
+	places := make(map[uint64]int, len(s.Manifest().Fragments))
 	for i := range s.Manifest().Fragments {
-		m.fragments[s.Manifest().Fragments[i].ID] = i
+		places[s.Manifest().Fragments[i].ID] = i
 	}
-	return m, nil
+	return places
 }
 
 // Base is the version that the rows are removed from.
@@ -284,11 +289,15 @@ func (m *Mutation) operation(ctx context.Context, on *Snapshot, added []manifest
 			gone = append(gone, m.base.Manifest().Fragments[i].ID)
 		}
 	}
+	places := m.fragments
+	if on != m.base {
+		places = placesOf(on)
+	}
 	for _, i := range slices.Sorted(maps.Keys(m.marks)) {
 		if m.all {
 			break
 		}
-		f, whole, err := m.without(ctx, on, i)
+		f, whole, err := m.without(ctx, on, places, i)
 		switch {
 		case err != nil:
 			return nil, err
@@ -305,11 +314,11 @@ func (m *Mutation) operation(ctx context.Context, on *Snapshot, added []manifest
 }
 
 // without gives a fragment as it is in a version after ours have been removed
-// from it, and whether no row is left.
-func (m *Mutation) without(ctx context.Context, on *Snapshot, place int) (manifest.Fragment, bool, error) {
+// from it, and whether no row is left. places are those of its fragments.
+func (m *Mutation) without(ctx context.Context, on *Snapshot, places map[uint64]int, place int) (manifest.Fragment, bool, error) {
 	id := m.base.Manifest().Fragments[place].ID
-	at := slices.IndexFunc(on.Manifest().Fragments, func(f manifest.Fragment) bool { return f.ID == id })
-	if at < 0 {
+	at, ok := places[id]
+	if !ok {
 		return manifest.Fragment{}, false, m.lost(on, "removed fragment %d", id)
 	}
 	f := on.Manifest().Fragments[at]
