@@ -307,15 +307,7 @@ func (c *Change) into(ctx context.Context, session Session, edits []statement.Ed
 	if session.gifts.bound != nil { // the parameters are known
 		return q, nil
 	}
-	if len(c.params) == 0 {
-		c.params = openParams(c.text)
-	}
-	for i, p := range st.Params() {
-		if i < len(c.params) {
-			p.Name = c.params[i].Name
-			c.params[i] = p
-		}
-	}
+	c.learn(st)
 	return q, nil
 }
 
