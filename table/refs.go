@@ -24,6 +24,7 @@ type Tag struct {
 	Version   uint64
 	CreatedAt time.Time // zero when the file does not say
 	UpdatedAt time.Time // zero when the file does not say
+	Metadata  map[string]string
 }
 
 // Branch is a line of versions that left its parent at one of them.
@@ -32,6 +33,8 @@ type Branch struct {
 	ParentBranch  string // "" = main
 	ParentVersion uint64
 	CreatedAt     time.Time // zero when the file does not say
+
+	identifier []manifest.BranchPoint
 }
 
 // Tags lists the tags of the table by name.
@@ -90,7 +93,7 @@ func (t *Table) tag(ctx context.Context, name string) (Tag, error) {
 	if f.Version == 0 {
 		return Tag{}, fault.New(fault.Corrupt, "table: tag %q names no version", name)
 	}
-	return Tag{Name: name, Branch: f.Branch, Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt}, nil
+	return tagFrom(name, f), nil
 }
 
 // branch reads one branch; errRefGone when there is none.
@@ -103,7 +106,7 @@ func (t *Table) branch(ctx context.Context, name string) (Branch, error) {
 	if err != nil {
 		return Branch{}, err
 	}
-	b := Branch{Name: name, ParentBranch: f.Parent, ParentVersion: f.ParentVersion}
+	b := Branch{Name: name, ParentBranch: f.Parent, ParentVersion: f.ParentVersion, identifier: f.Identifier}
 	if f.CreatedAt.Unix() > 0 {
 		b.CreatedAt = f.CreatedAt
 	}

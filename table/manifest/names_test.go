@@ -3,6 +3,8 @@ package manifest
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +217,45 @@ func TestDecodeRefs(t *testing.T) {
 		if _, err := DecodeBranch([]byte(text)); fault.KindOf(err) != fault.Corrupt || err == nil {
 			t.Errorf("branch %s gives %v", text, err)
 		}
+	}
+}
+
+// TestEncodeRefs writes reference files of the fixtures anew, byte by byte.
+func TestEncodeRefs(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"tags_and_branches/table.lance/_refs/tags/first.json", "tags_and_branches/table.lance/_refs/branches/dev.json"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "conformance", "fixtures", "tables", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ref interface{ Encode() ([]byte, error) }
+		if strings.Contains(file, "tags/") {
+			ref, err = DecodeTag(data)
+		} else {
+			ref, err = DecodeBranch(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ref.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(data), string(again)); diff != "" {
+			t.Errorf("%s (-pylance +ours)\n%s", file, diff)
+		}
+	}
+	full := &Branch{Parent: "a/ü", ParentVersion: 7, Identifier: []BranchPoint{{1, "ab"}, {7, "cd"}}, CreatedAt: time.Unix(1796017313, 0).UTC(), ManifestSize: 5, Metadata: map[string]string{"k": "<v>"}}
+	data, err := full.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := DecodeBranch(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(full, again); diff != "" {
+		t.Error(diff)
 	}
 }
 
