@@ -28,7 +28,7 @@ import (
 // version is that of OnCreate: the table was created, and then that failed.
 func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
 	snapshot, err := t.commit(ctx, branch, tx, o)
-	if err == nil && tx.ReadVersion == 0 && t.created != nil {
+	if err == nil && creates(tx) && t.created != nil {
 		err = t.created(ctx)
 	}
 	return snapshot, err
@@ -42,6 +42,16 @@ func (t *Table) commit(ctx context.Context, branch string, tx *manifest.Transact
 	if err != nil {
 		return nil, err
 	}
+	return t.commitTo(ctx, root, branch, tx, o)
+}
+
+// creates says that a change makes the first version of a table or branch.
+func creates(tx *manifest.Transaction) bool {
+	return tx.ReadVersion == 0 || tx.Op.Kind() == manifest.KindClone
+}
+
+// commitTo publishes in the folder of a branch, which may be about to be made.
+func (t *Table) commitTo(ctx context.Context, root objstore.Location, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
 	leave, err := t.env.queues.enter(ctx, root.String())
 	if err != nil {
 		return nil, err
@@ -162,12 +172,12 @@ func (c *committer) newest(ctx context.Context) (*Snapshot, manifest.Scheme, err
 			return nil, 0, err
 		}
 		if len(all) == 0 {
-			if c.tx.ReadVersion != 0 {
+			if !creates(c.tx) {
 				return nil, 0, c.table.noVersions(c.branch)
 			}
 			return nil, manifest.V2, nil
 		}
-		if c.tx.ReadVersion == 0 {
+		if creates(c.tx) {
 			return nil, 0, fault.New(fault.Exists, "table: %s exists already", c.table.name)
 		}
 		_, scheme, _ := attached(all[0].entry.Name)

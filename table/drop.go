@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -78,7 +79,7 @@ func (t *Table) remove(ctx context.Context) error {
 	if err == nil || fault.KindOf(err) != fault.Unsupported {
 		return err
 	}
-	steps, err := t.remains(ctx)
+	steps, err := t.remains(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -97,14 +98,18 @@ func (t *Table) dropping(err error) error {
 	return fmt.Errorf("table: drop %s: %w", t.name, err)
 }
 
-// remains lists the objects of the table in the steps in which they go.
-func (t *Table) remains(ctx context.Context) ([][]objstore.Location, error) {
+// remains lists the objects of the table in the steps in which they go, but
+// those whose names below its root begin with one of spared.
+func (t *Table) remains(ctx context.Context, spared []string) ([][]objstore.Location, error) {
 	var refs, branches, versions, others []objstore.Location
 	var newest objstore.Location
 	var last uint64
 	for o, err := range objstore.Walk(ctx, t.root) {
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(spared, func(folder string) bool { return strings.HasPrefix(o.Name, folder) }) {
+			continue
 		}
 		top, rest, _ := strings.Cut(o.Name, "/")
 		switch top {
