@@ -34,6 +34,13 @@ func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transact
 	return snapshot, err
 }
 
+// creates says that a change makes a table, or a branch, that is not there yet.
+// That of a clone names the version of its source as the one that it read.
+func creates(tx *manifest.Transaction) bool {
+	_, clone := tx.Op.(*manifest.Clone)
+	return clone || tx.ReadVersion == 0
+}
+
 func (t *Table) commit(ctx context.Context, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
 	if branch == manifest.MainBranch {
 		branch = ""
@@ -85,6 +92,8 @@ type CommitOptions struct {
 	Against func(theirs manifest.Operation) error
 	// Source is the version that a Restore goes back to or a Clone is made of.
 	Source *Snapshot
+	// Copied is what a deep clone has in the place of its source's files.
+	Copied *manifest.Copied
 	// Rebase builds the change anew on a newer version to which it cannot be
 	// applied as it is: it answers the transaction to publish in its place,
 	// with the same UUID and ReadVersion set to the newest, or fault.Conflict.
@@ -144,6 +153,11 @@ func (c *committer) attempt(ctx context.Context) (*Snapshot, error) {
 		c.forget(ctx)
 		return nil, fault.New(fault.NotFound, "table: %s was dropped while it was written", c.table.name)
 	}
+	if newest == nil {
+		if err := c.alone(ctx, next.Version, scheme); err != nil {
+			return nil, err
+		}
+	}
 	l, err := newLoaded(next, c.branch, next.Version)
 	if err != nil {
 		return nil, err
@@ -155,7 +169,7 @@ func (c *committer) attempt(ctx context.Context) (*Snapshot, error) {
 func (c *committer) applying() manifest.ApplyOptions {
 	o := manifest.ApplyOptions{
 		Now: c.table.env.now(), Writer: c.table.env.writer,
-		Format: c.options.Format, StableRowIDs: c.options.StableRowIDs,
+		Format: c.options.Format, StableRowIDs: c.options.StableRowIDs, Copied: c.options.Copied,
 	}
 	if c.options.Source != nil {
 		o.Source = c.options.Source.Manifest()
@@ -341,6 +355,33 @@ func (c *committer) dropped(ctx context.Context, before *Snapshot, next *manifes
 		}
 	}
 	return false
+}
+
+// alone makes sure, after the first version of a table was published, that nobody
+// else published a first version of another number meanwhile: clones begin at the
+// version of their source, so that no name is taken twice. Whoever sees the other
+// takes its own back, so that at most one of them stays. Where the versions cannot
+// be listed nothing is done about it.
+func (c *committer) alone(ctx context.Context, version uint64, scheme manifest.Scheme) error {
+	ctx = context.WithoutCancel(ctx)
+	all, err := listVersions(ctx, c.root, false)
+	if err != nil {
+		return nil //nolint:nilerr // ours is published, and another one is improbable
+	}
+	for _, p := range all {
+		if p.version > version {
+			theirs, err := c.transaction(ctx, p.version)
+			if err != nil || !creates(theirs) {
+				continue // a commit on top of ours
+			}
+		}
+		if p.version != version {
+			_ = c.root.Join(manifest.Path(version, scheme)).Delete(ctx)
+			c.forget(ctx)
+			return fault.New(fault.Exists, "table: %s was created by another commit at the same time, with version %d", c.table.name, p.version)
+		}
+	}
+	return nil
 }
 
 // settleTimeout bounds how long the outcome of a publication is asked for after

@@ -26,6 +26,10 @@ type ApplyOptions struct {
 	// made of; unused otherwise.
 	Source *Manifest
 
+	// Copied is what a deep clone holds in the place of its source's fragments
+	// and bases; nil for what the source has.
+	Copied *Copied
+
 	// Format is the data_format of a new or overwritten table; if empty, the
 	// format of its files or of the version before, else DefaultFormat.
 	Format string
@@ -35,6 +39,15 @@ type ApplyOptions struct {
 
 	// NoTransactionFile records that transactions are inline only (flag 5).
 	NoTransactionFile bool
+}
+
+// Copied is what was copied for a deep clone.
+type Copied struct {
+	Fragments []Fragment      // those of the source, by the places of the copies
+	Bases     map[uint32]Base // that descriptors still name
+	// Managed says that some of its descriptors are of kinds 4 or 5, so that the
+	// clone needs the flag even if the source has none (DESC-8, DIFF-10).
+	Managed bool
 }
 
 // Apply makes the manifest of the next version (section 4.1, step 3): base is

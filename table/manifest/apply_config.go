@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -247,6 +248,15 @@ func (c *change) clone(op *Clone) error {
 		return fault.New(fault.Internal, "manifest: a clone of version %d needs its manifest, not that of version %d", op.RefVersion, c.o.Source.Version)
 	}
 	next.Branch = op.BranchName
+	if c.o.Copied != nil {
+		if op.Shallow {
+			return fault.New(fault.Internal, "manifest: a shallow clone with copied files")
+		}
+		next.Fragments, next.Bases = slices.Clone(c.o.Copied.Fragments), maps.Clone(c.o.Copied.Bases)
+		if next.Bases == nil {
+			next.Bases = map[uint32]Base{}
+		}
+	}
 	c.free = next.freeFragment()
 	var base *uint32
 	if op.Shallow {

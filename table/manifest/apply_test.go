@@ -759,6 +759,15 @@ func TestApplyClone(t *testing.T) {
 	if m := deep.do(&Clone{RefVersion: source.Version, RefPath: "/source"}, ApplyOptions{Source: source}); m.Fragments[2].Files[0].BaseID != nil || m.Fragments[0].Deletion.BaseID != nil || len(m.Bases) != 1 {
 		t.Errorf("a deep clone: %+v", m)
 	}
+	copied := &Copied{Fragments: slices.Clone(source.Fragments[:1]), Bases: map[uint32]Base{7: {ID: 7, Path: "/kept"}}, Managed: true}
+	copied.Fragments[0].Files = []DataFile{lance("copy", 0, 1)}
+	if m := (&world{t: t}).do(&Clone{RefVersion: source.Version, RefPath: "/source"}, ApplyOptions{Source: source, Copied: copied}); len(m.Fragments) != 1 ||
+		m.Fragments[0].Files[0].Path != copied.Fragments[0].Files[0].Path || len(m.Bases) != 1 || m.Bases[7].Path != "/kept" || !m.ManagedBlobs() || *m.MaxFragmentID != 2 {
+		t.Errorf("a deep clone with files of its own: %+v", m)
+	}
+	if _, err := (&world{t: t}).try(&Clone{Shallow: true, RefVersion: source.Version, RefPath: "/source"}, ApplyOptions{Source: source, Copied: copied}); fault.KindOf(err) != fault.Internal {
+		t.Errorf("a shallow clone with copies: %v", err)
+	}
 	w.fails(&Clone{RefVersion: source.Version}, ApplyOptions{Source: source}, fault.Exists, "without a table")
 	for _, op := range []*Clone{{RefVersion: 9}, {Shallow: true, RefVersion: source.Version}} {
 		if _, err := (&world{t: t}).try(op, ApplyOptions{Source: source}); err == nil {

@@ -146,6 +146,9 @@ func (c *change) setFlags() error {
 	if managed {
 		both |= FlagManagedBlobs
 	}
+	if c.o.Copied != nil && c.o.Copied.Managed {
+		both |= FlagManagedBlobs
+	}
 	for _, before := range []*Manifest{c.base, c.o.Source} {
 		if before != nil {
 			both |= before.ReaderFlags & paired
