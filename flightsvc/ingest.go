@@ -26,11 +26,11 @@ func (s *Server) ingest(m *flightpb.CommandStatementIngest, stream flight.Flight
 	if c.name.Schema == "" {
 		c.name.Schema = space.Schema
 	}
-	_, rows, err := s.write(c, stream)
+	done, _, err := s.write(c, stream)
 	if err != nil {
 		return err
 	}
-	return sendPut(stream, &flightpb.DoPutUpdateResult{RecordCount: int64(rows)})
+	return sendPut(stream, &flightpb.DoPutUpdateResult{RecordCount: int64(done.Rows)})
 }
 
 // ingestCommand reads the command. What it asks for and this server does not do

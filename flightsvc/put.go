@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc/metadata"
 
@@ -58,16 +59,18 @@ func (s *Server) DoPut(stream flight.FlightService_DoPutServer) error {
 type putAnswer struct {
 	Version uint64 `json:"version"`
 	Rows    uint64 `json:"rows"`
-	Notice  string `json:"notice,omitempty"`
+	// Updated is how many of them came in the place of others, of mode merge only.
+	Updated *uint64 `json:"updated,omitempty"`
+	Notice  string  `json:"notice,omitempty"`
 }
 
 // put writes the rows of a stream and answers one result.
 func (s *Server) put(c *putCommand, stream flight.FlightService_DoPutServer) error {
-	snapshot, rows, err := s.write(c, stream)
+	answer, snapshot, err := s.write(c, stream)
 	if err != nil {
 		return err
 	}
-	answer := putAnswer{Version: snapshot.Version(), Rows: rows}
+	answer.Version = snapshot.Version()
 	if c.managed != nil && *c.managed && snapshot.Version() == 1 {
 		answer.Notice = s.optedIn(stream.Context(), snapshot.Table().Name(), nil, snapshot)
 	}
@@ -79,43 +82,62 @@ func (s *Server) put(c *putCommand, stream flight.FlightService_DoPutServer) err
 }
 
 // write makes the rows of a stream one version and says how many there were.
-func (s *Server) write(c *putCommand, stream flight.FlightService_DoPutServer) (*table.Snapshot, uint64, error) {
+func (s *Server) write(c *putCommand, stream flight.FlightService_DoPutServer) (done putAnswer, snapshot *table.Snapshot, err error) {
 	if s.opts.ReadOnly {
-		return nil, 0, errReadOnly
+		return done, nil, errReadOnly
 	}
 	ctx := stream.Context()
 	leave, err := s.puts.enter(ctx)
 	if err != nil {
-		return nil, 0, err
+		return done, nil, err
 	}
 	defer leave()
 	rows, err := readPut(stream)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, 0, cause
+			return done, nil, cause
 		}
-		return nil, 0, fault.New(fault.Invalid, "put: the stream has no readable schema; its first message carries one in Arrow's IPC format")
+		return done, nil, fault.New(fault.Invalid, "put: the stream has no readable schema; its first message carries one in Arrow's IPC format")
 	}
 	defer rows.Release()
 	c.blobColumns = append(c.blobColumns, blobColumnsOf(ctx)...)
-	if c.mode == putValue {
-		return s.writeValue(ctx, c, rows)
+	switch c.mode {
+	case putValue:
+		snapshot, done.Rows, err = s.writeValue(ctx, c, rows)
+		return done, snapshot, err
+	case putMerge:
+		return s.writeMerge(ctx, c, rows)
 	}
 	a, err := s.appender(ctx, c, rows.Schema())
 	if err != nil {
-		return nil, 0, err
+		return done, nil, err
 	}
 	defer a.Abort()
+	if err := s.writeRows(ctx, rows, a); err != nil {
+		return done, nil, err
+	}
+	done.Rows = a.Rows()
+	snapshot, err = a.Commit(ctx)
+	return done, snapshot, err
+}
+
+// rowWriter is what the rows of a put go into.
+type rowWriter interface {
+	Write(ctx context.Context, batch arrow.RecordBatch) error
+	Rows() uint64
+}
+
+// writeRows hands on all rows of a put.
+func (s *Server) writeRows(ctx context.Context, rows array.RecordReader, into rowWriter) error {
 	for rows.Next() {
-		if err := s.puts.hold(ctx, rows.RecordBatch(), func(batch arrow.RecordBatch) error { return a.Write(ctx, batch) }); err != nil {
-			return nil, 0, fmt.Errorf("put: after %d rows: %w", a.Rows(), err)
+		if err := s.puts.hold(ctx, rows.RecordBatch(), func(batch arrow.RecordBatch) error { return into.Write(ctx, batch) }); err != nil {
+			return fmt.Errorf("put: after %d rows: %w", into.Rows(), err)
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, 0, putBroken(ctx, err)
+		return putBroken(ctx, err)
 	}
-	snapshot, err := a.Commit(ctx)
-	return snapshot, a.Rows(), err
+	return nil
 }
 
 // putBroken says why the rows of a put ended early: the client went away, or it

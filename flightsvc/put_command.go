@@ -25,10 +25,12 @@ const (
 	putOverwrite
 	putReplace // overwrites, creates when absent; not by name: what ingest calls replace
 	putValue   // one row with one huge value in pieces
+	putMerge   // rows come in the place of those with the same key
 )
 
 var putModes = map[string]putMode{
 	"append": putAppend, "create": putCreate, "overwrite": putOverwrite, "create_append": putCreateAppend, "value": putValue,
+	"merge": putMerge,
 }
 
 // putCommand is a request to write rows: a path, a JSON command or an ingest.
@@ -40,6 +42,7 @@ type putCommand struct {
 	managed     *bool
 	blobColumns []string
 
+	on    []string         // of putMerge
 	value *putValueCommand // of putValue
 }
 
@@ -67,9 +70,6 @@ func parsePut(b []byte) (*putCommand, error) {
 	o.name(&c.name)
 	mode := "append"
 	o.string("mode", &mode)
-	if mode == "merge" || o.has("on") {
-		return nil, fault.New(fault.Unsupported, "put: mode merge is not served yet; append, or delete and append in SQL")
-	}
 	var ok bool
 	if c.mode, ok = putModes[mode]; !ok {
 		o.fail("mode is %s, it must be append, create, overwrite, create_append, merge or value", quote(mode))
@@ -82,6 +82,9 @@ func parsePut(b []byte) (*putCommand, error) {
 		o.decode("managed", "true or false", c.managed)
 	}
 	o.blobs("blobs", &c.options)
+	if o.strings("on", &c.on); ok && (c.mode == putMerge) != (len(c.on) > 0) {
+		o.fail("mode merge needs on, a list of the key columns, and no other mode takes it")
+	}
 	if c.mode == putValue {
 		c.value = &putValueCommand{}
 		o.string("column", &c.value.column)

@@ -99,11 +99,12 @@ const (
 type puts struct {
 	running *semaphore.Weighted
 	bytes   *semaphore.Weighted
+	keys    *semaphore.Weighted // bytes of the keys of merges, beside those of batches
 	most    int64
 }
 
 func newPuts(count, bytes int64) *puts {
-	return &puts{running: semaphore.NewWeighted(count), bytes: semaphore.NewWeighted(bytes), most: bytes}
+	return &puts{running: semaphore.NewWeighted(count), bytes: semaphore.NewWeighted(bytes), keys: semaphore.NewWeighted(bytes), most: bytes}
 }
 
 // enter waits for a place.

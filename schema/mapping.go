@@ -32,6 +32,9 @@ func newMapping(s *Schema, input *arrow.Schema, plans []*plan) (*Mapping, error)
 // as the input has them, extension types and views unwrapped.
 func (m *Mapping) Schema() *arrow.Schema { return m.out }
 
+// Input is the schema of the batches that Apply takes.
+func (m *Mapping) Input() *arrow.Schema { return m.input }
+
 // Absent lists the top-level columns that the input does not have; all their
 // values are null.
 func (m *Mapping) Absent() []*Field {

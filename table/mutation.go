@@ -226,15 +226,23 @@ func (m *Mutation) Commit(ctx context.Context, o MutationOptions) (*Snapshot, er
 	if err != nil {
 		return nil, err
 	}
+	o.Unmatched = o.Unmatched && slices.ContainsFunc(m.written, func(w *writtenRows) bool { return !w.moved })
+	return m.publish(ctx, added, o)
+}
+
+// publish commits the removed rows together with fragments that are written. Its
+// caller aborts the mutation afterwards.
+func (m *Mutation) publish(ctx context.Context, added []manifest.Fragment, o MutationOptions) (*Snapshot, error) {
 	if m.removed == 0 && len(added) == 0 {
 		return m.base, nil
 	}
 	tx := &manifest.Transaction{ReadVersion: m.base.Version(), UUID: uuid.NewString()}
+	var err error
 	if tx.Op, err = m.operation(ctx, m.base, added, o); err != nil {
 		return nil, err
 	}
 	var against func(manifest.Operation) error
-	if o.Unmatched && slices.ContainsFunc(m.written, func(w *writtenRows) bool { return !w.moved }) {
+	if o.Unmatched {
 		against = unmatched
 	}
 	snapshot, err := m.base.table.Commit(ctx, m.base.branch, tx, CommitOptions{

@@ -110,6 +110,16 @@ func fallibles(uri string) []fallible {
 		{"delete", false, func(_ *testing.T, ctx context.Context, tbl *table.Table) error {
 			return mutated(ctx, tbl, []uint64{2, 3, 1 << 32, 1<<32 | 1, 1<<32 | 2, 1<<32 | 3, 1<<32 | 4, 1<<32 | 5, 1<<32 | 6, 1<<32 | 7}, nil)
 		}, ids([2]int64{0, 2}, [2]int64{4, 12})},
+		{"upsert", false, func(t *testing.T, ctx context.Context, tbl *table.Table) error {
+			return upserted(ctx, tbl, table.UpsertOptions{WriteOptions: small, On: []string{"id"}}, pictureRows(t, 10, 20))
+		}, ids([2]int64{0, 30})},
+		{"upsert of a column", false, func(t *testing.T, ctx context.Context, tbl *table.Table) error {
+			some := pictureRows(t, 3, 12)
+			defer some.Release()
+			fields := []arrow.Field{pictures.Field(2), pictures.Field(0)}
+			part := array.NewRecordBatch(arrow.NewSchema(fields, nil), []arrow.Array{some.Column(2), some.Column(0)}, some.NumRows())
+			return upserted(ctx, tbl, table.UpsertOptions{WriteOptions: small, On: []string{"id"}}, part)
+		}, ids([2]int64{0, 20})},
 		{"update", false, func(t *testing.T, ctx context.Context, tbl *table.Table) error {
 			moved, added := pictureRows(t, 10, 3), pictureRows(t, 20, 4)
 			defer moved.Release()
@@ -122,6 +132,21 @@ func fallibles(uri string) []fallible {
 			})
 		}, ids([2]int64{0, 24})},
 	}
+}
+
+// upserted writes a batch over the rows of its ids.
+func upserted(ctx context.Context, tbl *table.Table, o table.UpsertOptions, rec arrow.RecordBatch) error {
+	defer rec.Release()
+	u, err := tbl.Upsert(ctx, "", rec.Schema(), o)
+	if err != nil {
+		return err
+	}
+	defer u.Abort()
+	if err := u.Write(ctx, rec); err != nil {
+		return err
+	}
+	_, err = u.Commit(ctx)
+	return err
 }
 
 // mutated removes rows and writes others.
@@ -301,7 +326,7 @@ func cleansUp(t *testing.T, session *tabletest.Session, m *objstore.Mem, call st
 import datetime, lance, pathlib
 path = pathlib.Path(%q)
 lance.dataset(str(path)).cleanup_old_versions(older_than=datetime.timedelta(0), delete_unverified=True)
-kept = {f.data_files()[0].path.removesuffix(".lance") for f in lance.dataset(str(path)).get_fragments()}
+kept = {d.path.removesuffix(".lance") for f in lance.dataset(str(path)).get_fragments() for d in f.data_files()}
 [str(f) for f in (path / "data").rglob("*") if f.is_file() and f.relative_to(path / "data").parts[0].removesuffix(".lance") not in kept]
 `, dir)); problem != "" {
 		t.Errorf("%s: pylance: %s", call, problem)

@@ -43,6 +43,21 @@ func (c *change) takeRowIDs(rows uint64) (*rowset.IDs, error) {
 	return ids, nil
 }
 
+// takeGivenIDs takes those of the ids that no row has had yet: rows that were
+// inserted among moved ones. They are the next ids, in order, or those of another
+// version.
+func (c *change) takeGivenIDs(ids *rowset.IDs) error {
+	for i := range ids.Len() {
+		switch id := ids.At(i); {
+		case id > c.next.NextRowID:
+			return fault.New(fault.Conflict, "manifest: a new row brings the id %d, the next one of version %d is %d", id, c.base.Version, c.next.NextRowID)
+		case id == c.next.NextRowID:
+			c.next.NextRowID++
+		}
+	}
+	return nil
+}
+
 // nameMovedRows completes a fragment that an update wrote: moved rows have
 // brought their ids, inserted ones after them get new ids. Moved rows keep the
 // version that created them.
@@ -55,6 +70,9 @@ func (c *change) nameMovedRows(f *Fragment, from *sources) error {
 	}
 	moved, err := rowset.DecodePartialRowIDs(f.RowIDs, f.PhysicalRows)
 	if err != nil {
+		return err
+	}
+	if err := c.takeGivenIDs(moved); err != nil {
 		return err
 	}
 	inserted, err := c.takeRowIDs(f.PhysicalRows - moved.Len())
