@@ -30,20 +30,34 @@ func (m *fileMapping) Bytes() []byte { return m.data }
 
 // Retain adds a reference. The caller must hold one.
 func (m *fileMapping) Retain() {
-	if m.refs.Add(1) <= 1 {
+	if m.count(1) < 0 {
 		panic("objstore: Retain of a released mapping")
 	}
 }
 
 // Release gives one reference back.
 func (m *fileMapping) Release() {
-	switch n := m.refs.Add(-1); {
+	switch n := m.count(-1); {
 	case n < 0:
 		panic("objstore: Release of a released mapping")
 	case n == 0 && len(m.data) > 0:
 		// Fails only for an address that is not mapped, which would be a bug
 		// with no remedy here.
 		_ = unix.Munmap(m.data)
+	}
+}
+
+// count changes the number of references and answers it. Of a released mapping
+// it stays 0, so that no later misuse passes for right; the answer is negative.
+func (m *fileMapping) count(by int64) int64 {
+	for {
+		n := m.refs.Load()
+		if n <= 0 {
+			return -1
+		}
+		if m.refs.CompareAndSwap(n, n+by) {
+			return n + by
+		}
 	}
 }
 

@@ -243,6 +243,11 @@ func TestRefs(t *testing.T) {
 		}
 	}
 	first, second := refs.Times[1], refs.Times[2]
+	infos, err := tab.Versions(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := infos[0].Timestamp
 	for _, c := range []struct {
 		name string
 		ref  table.Ref
@@ -253,7 +258,8 @@ func TestRefs(t *testing.T) {
 		{"tag into a branch", table.Ref{Tag: "on-branch"}, []int64{1, 2, 10}},
 		{"tag of an old version", table.Ref{Tag: "main-1"}, []int64{1}},
 		{"exact time", table.Ref{Timestamp: first}, []int64{1}},
-		{"just before the second", table.Ref{Timestamp: second.Add(-time.Microsecond)}, []int64{1}},
+		{"as a float may give it", table.Ref{Timestamp: exact.Truncate(time.Microsecond).Add(-time.Microsecond)}, []int64{1}},
+		{"just before the second", table.Ref{Timestamp: second.Add(-3 * time.Microsecond)}, []int64{1}},
 		{"now", table.Ref{Timestamp: time.Now()}, []int64{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

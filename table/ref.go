@@ -166,7 +166,9 @@ func (t *Table) version(ctx context.Context, root objstore.Location, branch stri
 		version, of, all[len(all)-1].version, all[0].version)
 }
 
-// versionAt finds the newest version whose commit time is not after at. Commit
+// versionAt finds the newest version whose commit time is not after at. Clients
+// see and send microseconds, and pylance gives times as floating seconds, which
+// may lie one before: both mean the version whose time they were told. Commit
 // times come from the writers' clocks and need not rise with the versions, so
 // it looks at them newest first instead of halving.
 func (t *Table) versionAt(ctx context.Context, root objstore.Location, branch string, at time.Time) (published, error) {
@@ -185,8 +187,7 @@ func (t *Table) versionAt(ctx context.Context, root objstore.Location, branch st
 			return published{}, err
 		}
 		for i, info := range infos {
-			// Clients see and send microseconds; a version's own time means it.
-			if !info.Timestamp.Truncate(time.Microsecond).After(at) {
+			if !info.Timestamp.Truncate(time.Microsecond).Add(-time.Microsecond).After(at) {
 				return window[i], nil
 			}
 		}
