@@ -82,6 +82,9 @@ func catalogName(r Root, of int) (string, error) {
 	return name, nil
 }
 
+// Env is what the tables of all roots share.
+func (c *Catalog) Env() *table.Env { return c.env }
+
 // Catalogs lists the names of the roots, the default one first.
 func (c *Catalog) Catalogs() []string {
 	names := make([]string, len(c.roots))

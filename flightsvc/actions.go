@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/operation"
 )
 
 // action is something that DoAction does.
@@ -20,16 +21,37 @@ type action struct {
 }
 
 // actions are all of them, in the order of ListActions.
-var actions = []action{{
+var actions = append(ownActions, operations()...)
+
+// operations are the actions that do what CALL does.
+func operations() []action {
+	var out []action
+	for _, op := range operation.All() {
+		about := op.About + ` {"table":"t"`
+		if op.Example != "" {
+			about += "," + op.Example
+		}
+		about += "} with schema and catalog. "
+		for _, p := range op.Params {
+			about += p.Name + ": " + p.About + "; "
+		}
+		about = strings.TrimSuffix(about, "; ") + ". Answers JSON: table, version"
+		for _, f := range op.Answers {
+			about += ", " + f.Name
+		}
+		out = append(out, action{op.Name, about + ".", func(s *Server, ctx context.Context, body []byte) (any, error) {
+			return s.operate(ctx, op, body)
+		}})
+	}
+	return out
+}
+
+// ownActions are those that only clients of the wire have.
+var ownActions = []action{{
 	name: "describe",
 	about: `What a version of a table is: {"table":"t"} with schema, catalog, version, tag, branch or timestamp. ` +
 		`Answers JSON: table, version, rows, schema, fragments, blob columns, bases, flags, and what was read of its objects.`,
 	do: (*Server).describe,
-}, {
-	name: "add_base",
-	about: `Registers a base path: {"table":"t","path":"s3://bucket/folder","name":"cam","dataset_root":false} with schema and catalog. ` +
-		`The server must be allowed to touch it (--external). Answers JSON: table, version.`,
-	do: (*Server).addBase,
 }, {
 	name: "set",
 	about: `Changes settings for later writes: {"table":"t","managed":true,"img.inline":65536,"img.dedicated":4194304,"img.pack":1073741824} ` +

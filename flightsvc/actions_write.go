@@ -1,39 +1,85 @@
 package flightsvc
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/flightblob/flightblob/catalog"
+	"github.com/flightblob/flightblob/operation"
 	"github.com/flightblob/flightblob/table"
-	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Actions that change what a table says about itself. They do the same as the
 // statements of their names, by the same code.
 
-// changed is the answer of such an action.
+// changed is the answer of set.
 type changed struct {
 	Table   string `json:"table"`
 	Version uint64 `json:"version"`
 	Notice  string `json:"notice,omitempty"`
 }
 
-// addBase registers a base path: {"table":"t","path":"s3://b/x","name":"cam","dataset_root":false}.
-func (s *Server) addBase(ctx context.Context, body []byte) (any, error) {
-	o, err := parseObject("add_base", body)
+// operate carries out an operation of the list: {"table":"t"} and its arguments.
+func (s *Server) operate(ctx context.Context, op *operation.Operation, body []byte) (any, error) {
+	o, err := parseObject(op.Name, body)
 	if err != nil {
 		return nil, err
 	}
-	var name catalog.Name
-	var b manifest.Base
-	o.name(&name)
-	o.base(&b)
+	call := &operation.Call{Catalog: s.cat, Args: operation.Args{}}
+	o.name(&call.Name)
+	for _, p := range op.Params {
+		if !o.has(p.Name) {
+			continue
+		}
+		value, err := scalar(o.fields[p.Name])
+		if err != nil {
+			o.fail("%s is %v", p.Name, err)
+		} else if err = op.Set(call.Args, p.Name, value); err != nil && o.err == nil {
+			o.err = err
+		}
+	}
 	if err := o.finish(); err != nil {
 		return nil, err
 	}
-	return s.changing(ctx, name, func(t *table.Table) (*table.Snapshot, error) { return t.AddBase(ctx, "", b) })
+	if err := op.Check(call.Args); err != nil {
+		return nil, err
+	}
+	if s.opts.ReadOnly {
+		return nil, errReadOnly
+	}
+	if call.Table, err = s.cat.Table(ctx, call.Name); err != nil {
+		return nil, err
+	}
+	call.Shown = call.Table.Name()
+	done, err := op.Do(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if done.Notice != "" {
+		s.log.LogAttrs(ctx, slog.LevelWarn, done.Notice, slog.String("table", call.Shown), slog.String("after", op.Name))
+	}
+	return op.JSON(call.Shown, done)
+}
+
+// scalar reads a JSON value that is text, a number, true or false.
+func scalar(raw json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), nil
+	case string, bool:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s, it must be text, a number, true or false", shorten(string(raw), 60))
 }
 
 // set changes settings: {"table":"t","managed":true,"img.inline":65536}.

@@ -35,6 +35,7 @@ import (
 	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/materialize"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/operation"
 	"github.com/flightblob/flightblob/table"
 )
 
@@ -640,7 +641,8 @@ func TestActions(t *testing.T) {
 		}
 		names = append(names, a.Type)
 	}
-	if !slices.Equal(names, []string{"CancelFlightInfo", "RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession", "describe", "add_base", "set"}) {
+	want := []string{"CancelFlightInfo", "RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession", "describe", "set"}
+	if want = append(want, operation.Names()...); !slices.Equal(names, want) {
 		t.Errorf("actions %v", names)
 	}
 	act := func(kind, body string) (map[string]any, error) {
@@ -688,8 +690,18 @@ func TestActions(t *testing.T) {
 	wantError(t, "unknown key", err, codes.InvalidArgument, `"to"`)
 	_, err = act("describe", ``)
 	wantError(t, "no body", err, codes.InvalidArgument)
-	_, err = act("compact", `{"table":"media"}`)
-	wantError(t, "unknown action", err, codes.InvalidArgument, `"compact"`, "describe")
+	_, err = act("squash", `{"table":"media"}`)
+	wantError(t, "unknown action", err, codes.InvalidArgument, `"squash"`, "describe", "add_base")
+	for _, c := range []struct{ body, want string }{
+		{`{"table":"media"}`, "path is missing"},
+		{`{"table":"media","path":3,"name":null}`, "name"},
+		{`{"table":"media","path":"x","dataset_root":"perhaps"}`, "true or false"},
+		{`{"table":"media","path":"x","to":"y"}`, `unknown key "to"`},
+		{`{"path":"x"}`, "table is missing"},
+	} {
+		_, err = act("add_base", c.body)
+		wantError(t, c.body, err, codes.InvalidArgument, c.want)
+	}
 }
 
 func TestDescribeFitsIntoAMessage(t *testing.T) {

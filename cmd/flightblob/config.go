@@ -103,7 +103,7 @@ func readConfig(cmd *cobra.Command) (map[string][]string, error) {
 	for key, value := range raw {
 		table, ok := value.(map[string]any)
 		if !ok {
-			if err := addSetting(top, path, key, value, commands); err != nil {
+			if err := addSetting(top, path, key, value, family(commands...)); err != nil {
 				return nil, err
 			}
 			continue
@@ -113,17 +113,26 @@ func readConfig(cmd *cobra.Command) (map[string][]string, error) {
 			return nil, usagef("config file %s: there is no command %q", path, key)
 		}
 		into := map[string][]string{} // checked, though not for this command
-		if commands[i] == cmd {
+		if slices.Contains(family(commands[i]), cmd) {
 			into = own
 		}
 		for key, value := range table {
-			if err := addSetting(into, path, key, value, commands[i:i+1]); err != nil {
+			if err := addSetting(into, path, key, value, family(commands[i])); err != nil {
 				return nil, err
 			}
 		}
 	}
 	maps.Copy(top, own)
 	return top, nil
+}
+
+// family lists commands with those below them.
+func family(commands ...*cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, c := range commands {
+		all = append(append(all, c), family(c.Commands()...)...)
+	}
+	return all
 }
 
 // addSetting takes one key of a config file; some of the commands must have it

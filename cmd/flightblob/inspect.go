@@ -50,6 +50,13 @@ type branchInfo struct {
 	ParentVersion uint64 `json:"parent_version"`
 }
 
+// printIndented prints a value for people and programs.
+func printIndented(to io.Writer, value any) error {
+	enc := json.NewEncoder(to)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
+}
+
 func inspectCommand() *cobra.Command {
 	var (
 		p      places
@@ -86,9 +93,7 @@ TABLE is a name below --root (t, schema.t, catalog.schema.t) or a path or URI.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(in)
+				return printIndented(cmd.OutOrStdout(), in)
 			}
 			return in.print(cmd.OutOrStdout())
 		},
@@ -105,27 +110,37 @@ TABLE is a name below --root (t, schema.t, catalog.schema.t) or a path or URI.`,
 
 // findTable opens TABLE: a path or URI, or a name below a root.
 func (h *house) findTable(ctx context.Context, arg string) (*table.Table, error) {
+	t, _, err := h.findNamed(ctx, arg)
+	return t, err
+}
+
+// findNamed opens TABLE and answers its name too, the zero value for one that is
+// given by its place.
+func (h *house) findNamed(ctx context.Context, arg string) (*table.Table, catalog.Name, error) {
 	if strings.Contains(arg, "/") || strings.HasSuffix(arg, ".lance") {
 		if !strings.HasSuffix(arg, "://") {
 			arg = strings.TrimSuffix(arg, "/")
 		}
 		loc, err := h.env.Locate(ctx, arg)
 		if err != nil {
-			return nil, err
+			return nil, catalog.Name{}, err
 		}
-		return table.Open(ctx, h.env, loc)
+		t, err := table.Open(ctx, h.env, loc)
+		return t, catalog.Name{}, err
 	}
 	// A table's own name may hold dots, so the whole is tried first.
-	t, err := h.catalog.Table(ctx, catalog.Name{Table: arg})
+	name := catalog.Name{Table: arg}
+	t, err := h.catalog.Table(ctx, name)
 	path := strings.Split(arg, ".")
 	if err == nil || fault.KindOf(err) != fault.NotFound || len(path) == 1 {
-		return t, err
+		return t, name, err
 	}
 	name, rerr := h.catalog.Resolve(path)
 	if rerr != nil {
-		return nil, err
+		return nil, name, err
 	}
-	return h.catalog.Table(ctx, name)
+	t, err = h.catalog.Table(ctx, name)
+	return t, name, err
 }
 
 func inspect(ctx context.Context, h *house, arg string, ref table.Ref) (*inspection, error) {

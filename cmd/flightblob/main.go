@@ -13,9 +13,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/flightblob/flightblob/internal/spelling"
 )
 
 // version is set by the linker.
@@ -109,6 +112,7 @@ flags as keys, on top or in a table per command), then defaults.`,
 	root.SetVersionTemplate("flightblob {{.Version}}\n")
 	root.PersistentFlags().String(configFlag, "", "TOML `FILE` with settings, flags as keys")
 	root.AddCommand(serveCommand(), demoCommand(), inspectCommand(), queryCommand(), importCommand(), exportCommand())
+	root.AddCommand(maintenanceCommands()...)
 	return root
 }
 
@@ -125,6 +129,16 @@ func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usagef("%s takes one %s, got %d arguments", cmd.Name(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// theArgs wants exactly these arguments.
+func theArgs(what ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(what) {
+			return usagef("%s takes %s, got %s", strings.TrimPrefix(cmd.CommandPath(), "flightblob "), strings.Join(what, " and "), spelling.Count(len(args), "argument"))
 		}
 		return nil
 	}

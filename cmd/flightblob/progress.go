@@ -69,3 +69,38 @@ func (p *progress) show(rows, bytes int64) {
 	}
 	fmt.Fprintf(p.out, "\r\x1b[K%s", text)
 }
+
+// steps shows how far an operation of several steps has come, on one line of a
+// terminal and nowhere else.
+type steps struct {
+	out      io.Writer
+	terminal bool
+	what     string
+	shown    time.Time
+	drawn    bool
+}
+
+func newSteps(out io.Writer) *steps { return &steps{out: out, terminal: screenOf(out).terminal} }
+
+// tell takes what is done at the moment, and how much of how much; a total of 0
+// is not known.
+func (s *steps) tell(what string, done, total uint64) {
+	now := time.Now()
+	if !s.terminal || what == s.what && now.Sub(s.shown) < drawnEvery {
+		return
+	}
+	s.what, s.shown, s.drawn = what, now, true
+	text := fmt.Sprintf("%s: %d", what, done)
+	if total > 0 {
+		filled := int(float64(min(done, total)) / float64(total) * barWidth)
+		text = fmt.Sprintf("[%s%s] %s of %d", strings.Repeat("█", filled), strings.Repeat("·", barWidth-filled), text, total)
+	}
+	fmt.Fprintf(s.out, "\r\x1b[K%s", text)
+}
+
+// done takes the line away.
+func (s *steps) done() {
+	if s.drawn {
+		fmt.Fprint(s.out, "\r\x1b[K")
+	}
+}

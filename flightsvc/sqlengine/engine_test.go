@@ -425,9 +425,20 @@ func TestWritingKinds(t *testing.T) {
 			t.Errorf("%s, as query: %v", sql, err)
 		}
 	}
-	_, err := h.client.Execute(t.Context(), `CALL compact('table')`)
-	if status.Code(err) != codes.Unimplemented || !strings.Contains(fmt.Sprint(err), "CALL compact") {
-		t.Errorf("compact: %v", err)
+	for sql, want := range map[string]string{
+		`CALL add_bse('table', 'x')`:                                  "do you mean add_base?",
+		`CALL add_base()`:                                             "needs a table",
+		`CALL add_base(3)`:                                            "a name in quotes",
+		`CALL add_base('table')`:                                      "path is missing",
+		`CALL add_base('table', 'x', 'y')`:                            "2 arguments without a name",
+		`CALL add_base('table', 'x', path := 'y')`:                    "given twice",
+		`CALL add_base('table', 'x', dataset_root := 7)`:              "true or false",
+		`CALL add_base('table', 'x', dataset_root := INTERVAL 1 DAY)`: "true or false",
+		`CALL add_base('table', 'x', into := 'y')`:                    "unknown argument",
+	} {
+		if _, err := h.client.Execute(t.Context(), sql); status.Code(err) != codes.InvalidArgument || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", sql, err)
+		}
 	}
 }
 

@@ -1,0 +1,206 @@
+package operation
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/table"
+)
+
+// Kind is the type of a parameter.
+type Kind uint8
+
+// The kinds, with the Go type of their values.
+const (
+	Text     Kind = iota + 1 // string, not empty
+	Number                   // uint64
+	Fraction                 // float64
+	Bool                     // bool
+	Duration                 // time.Duration, not negative
+	Time                     // time.Time
+)
+
+var kindNames = [...]string{"", "text", "a whole number from 0 on", "a number", "true or false", "a length of time such as 7d, 12h or 30m", "a time such as 2026-01-31T12:00:00Z"}
+
+// String says what a value of the kind is, for messages.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return ""
+}
+
+// Args are values by the names of their parameters.
+type Args map[string]any
+
+// Has says whether a value was given.
+func (a Args) Has(name string) bool { _, ok := a[name]; return ok }
+
+// Text gives a text, "" when it was not given.
+func (a Args) Text(name string) string { s, _ := a[name].(string); return s }
+
+// Number gives a number, 0 when it was not given.
+func (a Args) Number(name string) uint64 { n, _ := a[name].(uint64); return n }
+
+// Fraction gives a number, 0 when it was not given.
+func (a Args) Fraction(name string) float64 { f, _ := a[name].(float64); return f }
+
+// Bool gives a truth value, false when it was not given.
+func (a Args) Bool(name string) bool { b, _ := a[name].(bool); return b }
+
+// Duration gives a length of time, 0 when it was not given.
+func (a Args) Duration(name string) time.Duration { d, _ := a[name].(time.Duration); return d }
+
+// Time gives a time, the zero time when it was not given.
+func (a Args) Time(name string) time.Time { t, _ := a[name].(time.Time); return t }
+
+// Ref reads the parameters version, tag and branch, as far as they were given.
+func (a Args) Ref() table.Ref {
+	return table.Ref{Version: a.Number("version"), Tag: a.Text("tag"), Branch: a.Text("branch")}
+}
+
+// Set takes a value for a parameter of the operation: of the parameter's own Go
+// type, or text that says it. Values of other kinds, values given twice and names
+// that the operation does not have are fault.Invalid and say what is allowed.
+func (o *Operation) Set(a Args, name string, value any) error {
+	p, ok := o.Param(name)
+	if !ok {
+		return fault.New(fault.Invalid, "%s: unknown argument %q; known are table%s", o.Name, name, o.listed())
+	}
+	if a.Has(name) {
+		return fault.New(fault.Invalid, "%s: %s is given twice", o.Name, name)
+	}
+	v, ok := p.Kind.parse(value)
+	if !ok {
+		return fault.New(fault.Invalid, "%s: %s is %v, it must be %s", o.Name, name, shown(value), p.Kind)
+	}
+	a[name] = v
+	return nil
+}
+
+func (o *Operation) listed() string {
+	var b strings.Builder
+	for _, p := range o.Params {
+		b.WriteString(", " + p.Name)
+	}
+	return b.String()
+}
+
+// shown prints a value for a message.
+func shown(value any) string {
+	s, ok := value.(string)
+	switch {
+	case !ok:
+		s = strings.TrimSpace(strconv.Quote(strings.TrimSpace(textOf(value))))
+		return strings.Trim(s, `"`)
+	case len(s) > 100:
+		s = strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func textOf(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return "of another type"
+}
+
+// parse gives a value of the kind.
+func (k Kind) parse(value any) (any, bool) {
+	if n, ok := value.(int64); ok && n >= 0 {
+		value = uint64(n)
+	}
+	text, isText := value.(string)
+	switch k {
+	case Text:
+		return text, isText && text != ""
+	case Number:
+		if isText {
+			n, err := strconv.ParseUint(text, 10, 64)
+			return n, err == nil
+		}
+		n, ok := value.(uint64)
+		return n, ok
+	case Fraction:
+		switch v := value.(type) {
+		case string:
+			f, err := strconv.ParseFloat(v, 64)
+			return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+		case uint64:
+			return float64(v), true
+		case float64:
+			return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+		}
+	case Bool:
+		if isText {
+			b, err := strconv.ParseBool(text)
+			return b, err == nil
+		}
+		b, ok := value.(bool)
+		return b, ok
+	case Duration:
+		if isText {
+			d, ok := ParseDuration(text)
+			return d, ok
+		}
+		d, ok := value.(time.Duration)
+		return d, ok && d >= 0
+	case Time:
+		if isText {
+			t, err := time.Parse(time.RFC3339Nano, text)
+			return t, err == nil
+		}
+		t, ok := value.(time.Time)
+		return t, ok
+	}
+	return nil, false
+}
+
+// units of a length of time, in the words that people and Lance's settings use.
+var units = map[string]time.Duration{
+	"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond,
+	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
+}
+
+// ParseDuration reads a length of time: numbers with units, such as 7d, 12h, 90
+// minutes or 1d 12h; a bare 0 is one too. It is never negative.
+func ParseDuration(s string) (time.Duration, bool) {
+	s = strings.TrimSpace(s)
+	if s == "0" {
+		return 0, true
+	}
+	var total time.Duration
+	for rest := s; rest != ""; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		rest = strings.TrimLeft(rest[digits:], " ")
+		word := len(rest) - len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz"))
+		unit, ok := units[rest[:word]]
+		if !ok || n > int64((math.MaxInt64-total)/unit) {
+			return 0, false
+		}
+		total += time.Duration(n) * unit
+		rest = strings.TrimLeft(rest[word:], " ")
+	}
+	return total, s != ""
+}
