@@ -34,13 +34,6 @@ func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transact
 	return snapshot, err
 }
 
-// creates says that a change makes a table, or a branch, that is not there yet.
-// That of a clone names the version of its source as the one that it read.
-func creates(tx *manifest.Transaction) bool {
-	_, clone := tx.Op.(*manifest.Clone)
-	return clone || tx.ReadVersion == 0
-}
-
 func (t *Table) commit(ctx context.Context, branch string, tx *manifest.Transaction, o CommitOptions) (*Snapshot, error) {
 	if branch == manifest.MainBranch {
 		branch = ""
@@ -52,7 +45,8 @@ func (t *Table) commit(ctx context.Context, branch string, tx *manifest.Transact
 	return t.commitTo(ctx, root, branch, tx, o)
 }
 
-// creates says that a change makes the first version of a table or branch.
+// creates says that a change makes the first version of a table or branch; that
+// of a clone names the version of its source as the one that it read.
 func creates(tx *manifest.Transaction) bool {
 	return tx.ReadVersion == 0 || tx.Op.Kind() == manifest.KindClone
 }
