@@ -132,7 +132,13 @@ func (s *Snapshot) Append(ctx context.Context, input *arrow.Schema, o WriteOptio
 	if err := s.Manifest().CheckWritable(); err != nil {
 		return nil, fmt.Errorf("table: %s: %w", s.table.name, err)
 	}
-	a := &Appender{table: s.table, branch: s.branch, base: s, schema: s.Schema(), options: o.withDefaults()}
+	// The first file of a newer format changes blob columns of old ones (LEG-5), as
+	// manifest.Apply does again when it is published.
+	tree, err := s.Schema().WithoutLegacyBlobs(s.Manifest().MaxFieldID() + 1)
+	if err != nil {
+		return nil, err
+	}
+	a := &Appender{table: s.table, branch: s.branch, base: s, schema: tree, options: o.withDefaults()}
 	version := o.FileVersion
 	if version == "" {
 		version = s.Manifest().DataFormat
