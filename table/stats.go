@@ -3,12 +3,8 @@ package table
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/objstore"
@@ -78,25 +74,12 @@ func (s *Snapshot) BlobUsage(ctx context.Context, columns []string, byObject boo
 			}
 		}
 	}
-	scan, err := s.Scan(ctx, ScanRequest{Columns: columns})
-	if err != nil {
-		return nil, err
-	}
-	defer scan.Release()
 	u := usage{snapshot: s, resolver: s.Resolver(), byObject: byObject, sums: map[usageKey]*BlobUsage{}}
-	for scan.Next() {
-		leaf := 0
-		for i, c := range scan.RecordBatch().Columns() {
-			field := scan.plan.columns[i].Field
-			if field == nil {
-				continue
-			}
-			if err := u.walk(ctx, field, c, 0, c.Len(), scan.Owners(), &leaf); err != nil {
-				return nil, fmt.Errorf("table: column %q of %s: %w", field.FullName(), s.table.name, err)
-			}
-		}
-	}
-	if err := scan.Err(); err != nil {
+	err := s.Descriptors(ctx, ScanRequest{Columns: columns}, func(f *schema.Field, c blob.Column, from, to int, owner *blob.Owner) error {
+		u.count(ctx, f, c, from, to, owner)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return u.sorted(), nil
@@ -115,38 +98,7 @@ type usage struct {
 	sums     map[usageKey]*BlobUsage
 }
 
-// walk visits the blob leaves of values [from, to) depth-first; leaf counts
-// them.
-func (u *usage) walk(ctx context.Context, f *schema.Field, a arrow.Array, from, to int, owners []*blob.Owner, leaf *int) error {
-	if f.Blob != schema.NotBlob {
-		owner := owners[*leaf]
-		*leaf++
-		return u.count(ctx, f, a, from, to, owner)
-	}
-	switch a := a.(type) {
-	case *array.Struct:
-		for i, c := range f.Children {
-			if err := u.walk(ctx, c, a.Field(i), from, to, owners, leaf); err != nil {
-				return err
-			}
-		}
-	case *array.List, *array.LargeList:
-		list := a.(array.ListLike)
-		start, end := int64(0), int64(0)
-		if to > from {
-			start, _ = list.ValueOffsets(from)
-			_, end = list.ValueOffsets(to - 1)
-		}
-		return u.walk(ctx, f.Children[0], list.ListValues(), int(start), int(end), owners, leaf)
-	}
-	return nil
-}
-
-func (u *usage) count(ctx context.Context, f *schema.Field, a arrow.Array, from, to int, owner *blob.Owner) error {
-	c, err := blob.AsColumn(a)
-	if err != nil {
-		return err
-	}
+func (u *usage) count(ctx context.Context, f *schema.Field, c blob.Column, from, to int, owner *blob.Owner) {
 	name := f.FullName()
 	for i := from; i < to; i++ {
 		d, null, err := c.At(i)
@@ -171,7 +123,6 @@ func (u *usage) count(ctx context.Context, f *schema.Field, a arrow.Array, from,
 			sum.Whole++
 		}
 	}
-	return nil
 }
 
 // object names the object that a value lies in.

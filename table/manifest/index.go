@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/internal/lancepb"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table/rowset"
@@ -109,6 +110,31 @@ func decodeIndex(data []byte) (Index, bool) {
 		x.Files = append(x.Files, IndexFile{Path: f.GetPath(), Size: f.GetSizeBytes()})
 	}
 	return x, true
+}
+
+// IndexFolder is where the files of an entry of the index section lie: a folder of
+// this name in the folder for indexes of a base.
+type IndexFolder struct {
+	UUID   string
+	BaseID *uint32
+}
+
+// IndexFolders lists the folders of all entries, also of those that are not
+// understood otherwise: who removes files must know them all.
+func (m *Manifest) IndexFolders() ([]IndexFolder, error) {
+	entries, err := parseEntries(m.entries)
+	if err != nil {
+		return nil, err
+	}
+	folders := make([]IndexFolder, len(entries))
+	for i, e := range entries {
+		id, ok := indexUUID(e.pb.GetUuid())
+		if !ok {
+			return nil, fault.Corruptf(-1, "manifest: entry %d of the index section, %q, has no id", i, e.pb.GetName())
+		}
+		folders[i] = IndexFolder{UUID: id, BaseID: e.pb.BaseId}
+	}
+	return folders, nil
 }
 
 // indexUUID spells the id, which stands in a message of its own: field 1, 16
