@@ -74,6 +74,7 @@ type Answer struct {
 // all is every operation, in the order of help.
 var all = []*Operation{
 	addBase,
+	compact,
 }
 
 // All lists the operations in the order in which help shows them.

@@ -25,6 +25,27 @@ type CompactReport struct {
 	Skipped []CompactTask
 }
 
+// IndexesBehind is how many indexes of the snapshot do not know all fragments:
+// where rows have no stable ids, they answer with addresses, and lose those that
+// were rewritten.
+func (r *CompactReport) IndexesBehind() int {
+	m := r.Snapshot.Manifest()
+	behind := map[string]bool{}
+	for i := range m.Indexes {
+		x := &m.Indexes[i]
+		if x.System() || x.Fragments == nil {
+			continue
+		}
+		for j := range m.Fragments {
+			if !x.Fragments.Contains(uint32(m.Fragments[j].ID)) {
+				behind[x.UUID] = true
+				break
+			}
+		}
+	}
+	return len(behind)
+}
+
 // Compact rewrites small fragments into full ones and rows without the deleted
 // ones beside them, as PlanCompact says. Readers and writers go on meanwhile:
 // tasks whose fragments they touch are skipped and reported, and when that is
@@ -156,18 +177,25 @@ func (c *compactor) published(out *table.Rewritten) {
 	for _, g := range out.Groups {
 		r.FragmentsRemoved += len(g.Old)
 		r.FragmentsAdded += len(g.New)
-		for i := range g.Old {
-			r.FilesRemoved += len(g.Old[i].Files)
-			if g.Old[i].Deletion != nil {
-				r.FilesRemoved++
-			}
-		}
+		r.FilesRemoved += FilesOf(g.Old)
+		r.FilesAdded += FilesOf(g.New)
 		for i := range g.New {
-			r.FilesAdded += len(g.New[i].Files)
 			r.Rows += g.New[i].PhysicalRows
 		}
 	}
 	for _, g := range out.Lost {
 		c.skip(taskOf(g.Old))
 	}
+}
+
+// FilesOf counts data files and deletion files, as the reference does.
+func FilesOf(fragments []manifest.Fragment) int {
+	n := 0
+	for i := range fragments {
+		n += len(fragments[i].Files)
+		if fragments[i].Deletion != nil {
+			n++
+		}
+	}
+	return n
 }
