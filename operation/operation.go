@@ -75,6 +75,7 @@ type Answer struct {
 var all = []*Operation{
 	addBase,
 	compact,
+	cleanup,
 }
 
 // All lists the operations in the order in which help shows them.
