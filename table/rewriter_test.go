@@ -1,14 +1,19 @@
 package table_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
 	"github.com/flightblob/flightblob/table/manifest"
@@ -169,5 +174,109 @@ func checkMoved(t *testing.T, f *schema.Field, was, is any, managed bool) {
 		if !ok {
 			t.Errorf("%s, managed %v: %v became %v", f.FullName(), managed, v, is)
 		}
+	}
+}
+
+// TestRewritingBesideOtherCommits publishes two groups, fragments 0 and 1 and
+// fragments 2 and 3, after what others did to the same version (table-format
+// sheet section 4.4): groups that they touched stay as they left them.
+func TestRewritingBesideOtherCommits(t *testing.T) {
+	t.Parallel()
+	small := table.WriteOptions{RowsPerFile: 10}
+	type other = func(ctx context.Context, tbl *table.Table) error
+	remove := func(addresses ...uint64) other {
+		return func(ctx context.Context, tbl *table.Table) error { return mutated(ctx, tbl, addresses, nil) }
+	}
+	third := pictures.Field(2).Name
+	for name, c := range map[string]struct {
+		others    []other
+		fragments []uint64 // nil for a conflict
+		lost      int
+		rows      uint64
+	}{
+		"nothing": {fragments: []uint64{4, 5}, rows: 40},
+		"appended": {others: []other{func(ctx context.Context, tbl *table.Table) error {
+			a, err := tbl.Append(ctx, "", pictures, small)
+			return wrote(ctx, t, a, err, pictureRows(t, 40, 5))
+		}}, fragments: []uint64{4, 5, 6}, rows: 45},
+		"removed rows of the first group":  {others: []other{remove(3, 1<<32)}, fragments: []uint64{0, 1, 4}, lost: 1, rows: 38},
+		"removed rows of the second group": {others: []other{remove(2 << 32), remove(2<<32 | 1)}, fragments: []uint64{2, 3, 4}, lost: 1, rows: 38},
+		"removed rows of both":             {others: []other{remove(0, 3<<32)}},
+		"rewrote the second group": {others: []other{func(ctx context.Context, tbl *table.Table) error {
+			s, err := tbl.At(ctx, table.Ref{})
+			if err != nil {
+				return err
+			}
+			w, err := s.Rewrite(table.RewriteOptions{})
+			if err != nil {
+				return err
+			}
+			defer w.Abort()
+			if err := w.Group(ctx, 2, 2, nil); err != nil {
+				return err
+			}
+			_, err = w.Commit(ctx)
+			return err
+		}}, fragments: []uint64{4, 5}, lost: 1, rows: 40},
+		"dropped a column": {others: []other{func(ctx context.Context, tbl *table.Table) error {
+			return second(tbl.DropColumn(ctx, "", []string{third}))
+		}}, fragments: []uint64{4, 5}, rows: 40},
+		"added a column without values": {others: []other{func(ctx context.Context, tbl *table.Table) error {
+			return second(tbl.AddColumn(ctx, "", nil, arrow.Field{Name: "more", Type: arrow.PrimitiveTypes.Int8, Nullable: true}))
+		}}, fragments: []uint64{4, 5}, rows: 40},
+		"replaced all": {others: []other{func(ctx context.Context, tbl *table.Table) error {
+			a, err := tbl.Overwrite(ctx, "", pictures, table.CreateOptions{WriteOptions: small})
+			return wrote(ctx, t, a, err, pictureRows(t, 50, 20))
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := objstore.NewMem("m")
+			tbl := faulty(t, m, t.TempDir()+"/x")
+			a, err := tbl.Create(t.Context(), pictures, table.CreateOptions{WriteOptions: small})
+			if err := wrote(t.Context(), t, a, err, pictureRows(t, 0, 40)); err != nil {
+				t.Fatal(err)
+			}
+			w, err := tabletest.At(t, tbl, table.Ref{}).Rewrite(table.RewriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Abort()
+			objects := objectsOf(t, m)
+			if err := errors.Join(w.Group(t.Context(), 0, 2, nil), w.Group(t.Context(), 2, 2, nil)); err != nil {
+				t.Fatal(err)
+			}
+			stored := len(objectsOf(t, m)) - len(objects)
+			for _, o := range c.others {
+				if err := o(t.Context(), tbl); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := len(objectsOf(t, m))
+			out, err := w.Commit(t.Context())
+			after := tabletest.At(t, tbl, table.Ref{})
+			if c.fragments == nil {
+				if left := before - len(objectsOf(t, m)); fault.KindOf(err) != fault.Conflict || left != stored {
+					t.Errorf("%d of %d objects were removed: %v", left, stored, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []uint64
+			for _, f := range after.Manifest().Fragments {
+				ids = append(ids, f.ID)
+			}
+			if len(out.Lost) != c.lost || len(out.Groups) != 2-c.lost || after.Rows() != c.rows || !slices.Equal(ids, c.fragments) ||
+				out.Snapshot.Version() != after.Version() {
+				t.Errorf("%d groups lost, %d rows, fragments %v, want %v", len(out.Lost), after.Rows(), ids, c.fragments)
+			}
+			// Reserving and rewriting add a manifest and a transaction each; files of a
+			// lost group are gone.
+			if left := len(objectsOf(t, m)) - before - 4; c.lost == 0 && left != 0 || c.lost > 0 && left >= 0 {
+				t.Errorf("%d more objects than before the commit", left)
+			}
+		})
 	}
 }
