@@ -107,6 +107,11 @@ var DescriptorType = arrow.StructOf(
 // ByID finds a field anywhere in the tree, or nil.
 func (s *Schema) ByID(id FieldID) *Field { return s.byID[id] }
 
+// Only is the schema with some of its top-level fields, in the order given.
+func (s *Schema) Only(fields []*Field) *Schema {
+	return &Schema{Fields: fields, Metadata: s.Metadata, byID: s.byID}
+}
+
 // Path lists the fields from the top level down to f, f included.
 func (f *Field) Path() []*Field {
 	var path []*Field

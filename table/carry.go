@@ -18,6 +18,8 @@ type Carrier struct {
 	resolver *blob.Resolver
 	owners   []*blob.Owner // by source number, without the mark and less one
 	numbers  map[*blob.Owner]uint32
+	remap    func(*blob.Owner, blob.Descriptor) (blob.Descriptor, error) // of each value; nil for none
+	owner    func(*blob.Owner) *blob.Owner                               // of remapped values
 }
 
 // Source numbers of a carrier are marked, so that they can stand beside those of
@@ -53,7 +55,11 @@ func (c *Carrier) number(o *blob.Owner) uint32 {
 	}
 	n, ok := c.numbers[o]
 	if !ok {
-		c.owners = append(c.owners, o)
+		from := o
+		if c.owner != nil {
+			from = c.owner(o)
+		}
+		c.owners = append(c.owners, from)
 		n = carried | uint32(len(c.owners))
 		c.numbers[o] = n
 	}
@@ -109,9 +115,17 @@ func (c *Carrier) data(f *schema.Field, d arrow.ArrayData, owners *[]*blob.Owner
 		if !arrow.TypeEqual(d.DataType(), schema.DescriptorType) {
 			return nil, fault.New(fault.Internal, "table: descriptors of %s come as %s", f.FullName(), d.DataType())
 		}
-		number := c.number((*owners)[0])
+		owner := (*owners)[0]
 		*owners = (*owners)[1:]
-		source := constant(number, d.Offset()+d.Len())
+		if c.remap != nil && owner != nil {
+			remapped, err := blob.Remap(memory.DefaultAllocator, d, func(d blob.Descriptor) (blob.Descriptor, error) { return c.remap(owner, d) })
+			if err != nil {
+				return nil, err
+			}
+			defer remapped.Release()
+			d = remapped.Data()
+		}
+		source := constant(c.number(owner), d.Offset()+d.Len())
 		defer source.Release()
 		children := append(append([]arrow.ArrayData{}, d.Children()...), source.Data())
 		return array.NewData(schema.ReferenceType, d.Len(), d.Buffers(), children, d.NullN(), d.Offset()), nil

@@ -11,8 +11,10 @@ import (
 
 	"github.com/flightblob/flightblob/blob"
 	"github.com/flightblob/flightblob/datafile"
+	"github.com/flightblob/flightblob/encoding"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table/manifest"
 )
 
@@ -80,21 +82,29 @@ type fragmentWriter struct {
 }
 
 func (a *Appender) newFragment(ctx context.Context) (*fragmentWriter, error) {
-	key := dataFileName()
-	w := &fragmentWriter{location: a.target.dir.Join(key + ".lance")}
-	sink, err := w.location.Create(ctx)
+	w, err := newFragmentWriter(ctx, a.target, a.schema, a.version, a.policy)
 	if err != nil {
 		return nil, fmt.Errorf("table: write to %s: %w", a.table.name, err)
 	}
-	if w.file, err = datafile.NewWriter(sink, a.schema, datafile.WriterOptions{Version: a.version}); err != nil {
+	return w, nil
+}
+
+func newFragmentWriter(ctx context.Context, to target, s *schema.Schema, version encoding.Version, policy blob.Policy) (*fragmentWriter, error) {
+	key := dataFileName()
+	w := &fragmentWriter{location: to.dir.Join(key + ".lance")}
+	sink, err := w.location.Create(ctx)
+	if err != nil {
 		return nil, err
 	}
-	owner := &blob.Owner{File: w.location, Key: key, Dir: a.target.dir, Base: a.target.base, BaseID: a.target.id, Immutable: true}
-	if w.placer, err = blob.NewPlacer(ctx, a.policy, owner, w.file); err != nil {
+	if w.file, err = datafile.NewWriter(sink, s, datafile.WriterOptions{Version: version}); err != nil {
+		return nil, err
+	}
+	owner := &blob.Owner{File: w.location, Key: key, Dir: to.dir, Base: to.base, BaseID: to.id, Immutable: true}
+	if w.placer, err = blob.NewPlacer(ctx, policy, owner, w.file); err != nil {
 		w.file.Abort()
 		return nil, err
 	}
-	w.fragment.Files = []manifest.DataFile{{Path: key + ".lance", BaseID: a.target.id}}
+	w.fragment.Files = []manifest.DataFile{{Path: key + ".lance", BaseID: to.id}}
 	return w, nil
 }
 

@@ -47,6 +47,9 @@ func (s *Snapshot) Table() *Table { return s.table }
 // Version is the version's number.
 func (s *Snapshot) Version() uint64 { return s.loaded.manifest.Version }
 
+// Root is what its own files lie below: the table's folder, or that of its branch.
+func (s *Snapshot) Root() objstore.Location { return s.root }
+
 // Ref pins exactly this snapshot: its branch and version.
 func (s *Snapshot) Ref() Ref { return Ref{Branch: s.branch, Version: s.Version()} }
 
@@ -130,6 +133,21 @@ func (s *Snapshot) Owner(ctx context.Context, f *manifest.Fragment, field schema
 		return nil, nil
 	}
 	return s.owner(ctx, file)
+}
+
+// FileOwner is a data file as an owner of blob values, whether or not it has any.
+func (s *Snapshot) FileOwner(ctx context.Context, file *manifest.DataFile) (*blob.Owner, error) {
+	return s.owner(ctx, file)
+}
+
+// DeletionFile finds the deletion file of a fragment that has one.
+func (s *Snapshot) DeletionFile(ctx context.Context, f *manifest.Fragment) (objstore.Location, error) {
+	return s.deletionPlace(ctx, f)
+}
+
+// IndexFolder finds the folder of an index.
+func (s *Snapshot) IndexFolder(ctx context.Context, x *manifest.Index) (objstore.Location, error) {
+	return s.indexPlace(ctx, x)
 }
 
 func (s *Snapshot) owner(ctx context.Context, file *manifest.DataFile) (*blob.Owner, error) {
