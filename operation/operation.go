@@ -46,6 +46,9 @@ type Call struct {
 	Name    catalog.Name // of the table; the zero value for one that was given by its place
 	Shown   string       // what the answer calls the table
 	Args    Args
+	// Place finds the place of a new table that is given by a path or URI; nil
+	// where only names are allowed.
+	Place func(ctx context.Context, text string) (*table.Table, error)
 	// Progress is told how far long work has come, from one goroutine at a time;
 	// nil for nobody. Total is 0 while it is not known.
 	Progress func(what string, done, total uint64)
@@ -76,6 +79,7 @@ var all = []*Operation{
 	addBase,
 	compact,
 	cleanup,
+	clone,
 }
 
 // All lists the operations in the order in which help shows them.

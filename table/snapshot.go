@@ -47,9 +47,6 @@ func (s *Snapshot) Table() *Table { return s.table }
 // Version is the version's number.
 func (s *Snapshot) Version() uint64 { return s.loaded.manifest.Version }
 
-// Root is what its own files lie below: the table's folder, or that of its branch.
-func (s *Snapshot) Root() objstore.Location { return s.root }
-
 // Ref pins exactly this snapshot: its branch and version.
 func (s *Snapshot) Ref() Ref { return Ref{Branch: s.branch, Version: s.Version()} }
 

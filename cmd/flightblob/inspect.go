@@ -143,6 +143,15 @@ func (h *house) findNamed(ctx context.Context, arg string) (*table.Table, catalo
 	return t, name, err
 }
 
+// newPlace is the place of a table that does not exist yet, by a path or URI.
+func (h *house) newPlace(ctx context.Context, arg string) (*table.Table, error) {
+	loc, err := h.env.Locate(ctx, strings.TrimSuffix(arg, "/"))
+	if err != nil {
+		return nil, err
+	}
+	return table.New(h.env, loc, ""), nil
+}
+
 func inspect(ctx context.Context, h *house, arg string, ref table.Ref) (*inspection, error) {
 	t, err := h.findTable(ctx, arg)
 	if err != nil {

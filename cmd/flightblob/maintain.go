@@ -160,6 +160,7 @@ func (m *maintaining) run(cmd *cobra.Command, args []string) (err error) {
 	if call.Table, call.Name, err = h.findNamed(cmd.Context(), args[0]); err != nil {
 		return err
 	}
+	call.Place = h.newPlace
 	bar := newSteps(cmd.ErrOrStderr())
 	call.Progress = bar.tell
 	done, err := o.Do(cmd.Context(), call)
