@@ -76,6 +76,7 @@ type Answer struct {
 
 // all is every operation, in the order of help.
 var all = []*Operation{
+	createTag, deleteTag, createBranch, deleteBranch, restore,
 	addBase,
 	compact,
 	cleanup,
@@ -121,6 +122,23 @@ func (o *Operation) Check(a Args) error {
 		}
 	}
 	return nil
+}
+
+// On has an operation that takes a branch work on a session's, unless another one
+// is given, or a tag, which knows its own.
+func (o *Operation) On(branch string, a Args) error {
+	p, ok := o.Param("branch")
+	if !ok || p.Required || branch == "" || a.Has("branch") || a.Has("tag") && !o.takesTag() {
+		return nil
+	}
+	return o.Set(a, "branch", branch)
+}
+
+// takesTag says that tag is a name that the operation gives, rather than one that
+// it looks up.
+func (o *Operation) takesTag() bool {
+	p, ok := o.Param("tag")
+	return ok && p.Required
 }
 
 // Do runs the operation after checking what it is given.

@@ -211,6 +211,9 @@ func (c *Change) runCall(ctx context.Context, k *calling, params []arrow.RecordB
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := k.operation.On(c.session.Branch, args); err != nil {
+		return Outcome{}, err
+	}
 	call := &operation.Call{Catalog: c.engine.cat, Table: t, Name: name, Shown: name.String(), Args: args}
 	done, err := k.operation.Do(ctx, call)
 	if err != nil {
