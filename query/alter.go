@@ -22,15 +22,15 @@ func (c *Change) prepareAlter(ctx context.Context) error {
 		change, err = c.addColumn(ctx)
 	case statement.DropColumn:
 		change = func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-			return t.DropColumn(ctx, "", path)
+			return t.DropColumn(ctx, c.session.Branch, path)
 		}
 	case statement.RenameColumn:
 		change = func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-			return t.RenameColumn(ctx, "", path, alter.NewName.Text)
+			return t.RenameColumn(ctx, c.session.Branch, path, alter.NewName.Text)
 		}
 	default:
 		change = func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-			return t.SetNullable(ctx, "", path, alter.Action == statement.DropNotNull)
+			return t.SetNullable(ctx, c.session.Branch, path, alter.Action == statement.DropNotNull)
 		}
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Change) addColumn(ctx context.Context) (func(context.Context, *table.Ta
 	}
 	path := alter.Column.Path()
 	return func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-		return t.AddColumn(ctx, "", path[:len(path)-1], columns.Field(0))
+		return t.AddColumn(ctx, c.session.Branch, path[:len(path)-1], columns.Field(0))
 	}, nil
 }
 
@@ -107,6 +107,6 @@ func (c *Change) addColumn(ctx context.Context) (func(context.Context, *table.Ta
 func (c *Change) alterSettings() (func(context.Context, *table.Table) (*table.Snapshot, error), error) {
 	settings, err := c.settings(c.text.Alter.Settings)
 	return func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-		return t.Set(ctx, "", settings)
+		return t.Set(ctx, c.session.Branch, settings)
 	}, err
 }

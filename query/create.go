@@ -12,6 +12,7 @@ import (
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // creation is CREATE TABLE, with columns or with a query.
@@ -193,10 +194,13 @@ func runCreate(ctx context.Context, c *Change, bound []arrow.RecordBatch) (Outco
 		if err != nil {
 			return Outcome{}, err
 		}
-		if a, err = t.Overwrite(ctx, "", columns, o); err != nil {
+		if a, err = t.Overwrite(ctx, c.session.Branch, columns, o); err != nil {
 			return Outcome{}, err
 		}
 	} else {
+		if branch := c.session.Branch; branch != "" && branch != manifest.MainBranch {
+			return Outcome{}, fault.New(fault.NotFound, "query: table %s does not exist, and a new one has no branch %q; create it on main", name, branch)
+		}
 		t, err := c.engine.cat.NewTable(ctx, name)
 		if err != nil {
 			return Outcome{}, err

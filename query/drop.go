@@ -12,11 +12,16 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // prepareDrop checks DROP TABLE.
 func (c *Change) prepareDrop(ctx context.Context) error {
 	absent := func(err error) bool { return c.text.Drop.IfExists && fault.KindOf(err) == fault.NotFound }
+	if branch := c.session.Branch; branch != "" && branch != manifest.MainBranch {
+		return fault.New(fault.Precondition, "query: statements work on branch %q, and DROP TABLE drops all branches of a table; "+
+			"drop it from main, or delete the branch with CALL delete_branch", branch)
+	}
 	if _, _, err := c.existing(ctx); err != nil && !absent(err) {
 		return err
 	}

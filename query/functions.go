@@ -268,7 +268,7 @@ func (r *run) describe(call engine.Call, name catalog.Name) (engine.Relation, er
 	}
 	switch call.Function {
 	case "lance_versions":
-		return r.versions(t, call.Named["branch"])
+		return r.versions(t, r.session.on(table.Ref{Branch: call.Named["branch"]}).Branch)
 	case "lance_tags":
 		tags, err := t.Tags(r.ctx)
 		if err != nil {

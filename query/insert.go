@@ -454,7 +454,7 @@ func runInsert(ctx context.Context, c *Change, params []arrow.RecordBatch) (Outc
 // insertBase is the newest version; errColumns if the columns that are written are
 // others there than when the statement was prepared. New ones are none of them.
 func (c *Change) insertBase(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-	base, err := t.At(ctx, table.Ref{})
+	base, err := t.At(ctx, c.session.on(table.Ref{}))
 	if err != nil {
 		return nil, err
 	}

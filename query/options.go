@@ -129,6 +129,9 @@ func (e *Engine) Stats() Stats {
 type Session struct {
 	Catalog string // "" = the first
 	Schema  string // "" = main
+	// Branch is the one that statements write, and read where they name none; ""
+	// = main. A table that has no such branch is fault.NotFound.
+	Branch string
 	// Pins fix the versions of tables that a statement names without a version,
 	// as an earlier Statement told them.
 	Pins []Pin

@@ -79,7 +79,7 @@ func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*tab
 	if err != nil {
 		return Outcome{}, err
 	}
-	m, err := t.Mutate(ctx, "")
+	m, err := t.Mutate(ctx, c.session.Branch)
 	if err != nil {
 		return Outcome{}, err
 	}

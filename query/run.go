@@ -15,6 +15,7 @@ import (
 	"github.com/flightblob/flightblob/query/reference"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Pin says which version a table had for a statement.
@@ -210,12 +211,16 @@ func advise(err error) error {
 
 // snapshot pins a table's version: the same for the whole run.
 func (r *run) snapshot(name catalog.Name, ref table.Ref) (*table.Snapshot, error) {
-	if ref == (table.Ref{}) {
+	unpinned := ref == (table.Ref{})
+	if unpinned {
 		for _, p := range r.session.Pins {
 			if p.Name == name {
 				ref = p.Ref
 			}
 		}
+	}
+	if unpinned == (ref == (table.Ref{})) { // not one of the session's pins, which know their branch
+		ref = r.session.on(ref)
 	}
 	key := pinKey{name, ref.String()}
 	r.mu.Lock()
@@ -238,10 +243,18 @@ func (r *run) snapshot(name catalog.Name, ref table.Ref) (*table.Snapshot, error
 		return known, nil
 	}
 	r.snapshots[key] = s
-	if ref == (table.Ref{}) || slices.ContainsFunc(r.session.Pins, func(p Pin) bool { return p.Name == name && p.Ref == ref }) {
+	if unpinned || slices.ContainsFunc(r.session.Pins, func(p Pin) bool { return p.Name == name && p.Ref == ref }) {
 		r.pins = append(r.pins, Pin{name, s.Ref()})
 	}
 	return s, nil
+}
+
+// on gives a reference that names no branch that of the session.
+func (s Session) on(ref table.Ref) table.Ref {
+	if ref.Branch == "" && ref.Tag == "" && !manifest.IsDetached(ref.Version) {
+		ref.Branch = s.Branch
+	}
+	return ref
 }
 
 // find turns a name as SQL writes it into a table: exactly that one, else the
