@@ -45,6 +45,13 @@ func (s *Server) operate(ctx context.Context, op *operation.Operation, body []by
 	if err := o.finish(); err != nil {
 		return nil, err
 	}
+	branch, err := s.branch(ctx)
+	if err == nil {
+		err = op.On(branch, call.Args)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := op.Check(call.Args); err != nil {
 		return nil, err
 	}
@@ -90,6 +97,8 @@ func (s *Server) set(ctx context.Context, body []byte) (any, error) {
 	}
 	var name catalog.Name
 	o.name(&name)
+	var on table.Ref
+	o.string("branch", &on.Branch)
 	values := map[string]string{}
 	for _, key := range o.keys {
 		if o.known[key] {
@@ -105,11 +114,14 @@ func (s *Server) set(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.changing(ctx, name, func(t *table.Table) (*table.Snapshot, error) { return t.Set(ctx, "", settings) })
+	if on, err = s.onBranch(ctx, on); err != nil {
+		return nil, err
+	}
+	return s.changing(ctx, name, on, func(t *table.Table) (*table.Snapshot, error) { return t.Set(ctx, on.Branch, settings) })
 }
 
-// changing carries a change of a table out and answers its version.
-func (s *Server) changing(ctx context.Context, name catalog.Name, change func(*table.Table) (*table.Snapshot, error)) (any, error) {
+// changing carries a change of a branch of a table out and answers its version.
+func (s *Server) changing(ctx context.Context, name catalog.Name, on table.Ref, change func(*table.Table) (*table.Snapshot, error)) (any, error) {
 	if s.opts.ReadOnly {
 		return nil, errReadOnly
 	}
@@ -117,7 +129,7 @@ func (s *Server) changing(ctx context.Context, name catalog.Name, change func(*t
 	if err != nil {
 		return nil, err
 	}
-	before, err := t.At(ctx, table.Ref{})
+	before, err := t.At(ctx, on)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,12 @@ type Engine interface {
 }
 
 // Namespace is where names without catalog or schema are looked up.
-type Namespace struct{ Catalog, Schema string }
+type Namespace struct {
+	Catalog, Schema string
+	// Branch is the one that statements write, and read where they name none; ""
+	// = main.
+	Branch string
+}
 
 // Statement is a statement bound to the versions that it reads. It is for one
 // goroutine at a time, but for Again.

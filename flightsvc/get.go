@@ -35,7 +35,13 @@ func (s *Server) snapshot(ctx context.Context, t *Ticket) (*table.Snapshot, erro
 	if err != nil {
 		return nil, err
 	}
-	snap, err := tbl.At(ctx, t.Ref)
+	ref := t.Ref
+	if !t.Minted {
+		if ref, err = s.onBranch(ctx, ref); err != nil {
+			return nil, err
+		}
+	}
+	snap, err := tbl.At(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/flightblob/flightblob/catalog"
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Names without catalog or schema are looked up where the call's headers say,
@@ -42,7 +44,7 @@ func (s *Server) namespaceOf(ctx context.Context, x *session) (Namespace, error)
 			return ns, unknownName(headerCatalog, given, known)
 		}
 		if name != ns.Catalog {
-			ns = Namespace{Catalog: name, Schema: catalog.Main}
+			ns.Catalog, ns.Schema = name, catalog.Main
 		}
 	}
 	for _, header := range []string{headerSchema, headerSchemaJDBC} {
@@ -61,7 +63,46 @@ func (s *Server) namespaceOf(ctx context.Context, x *session) (Namespace, error)
 		ns.Schema = name
 		break
 	}
-	return ns, nil
+	var err error
+	ns.Branch, err = branchOf(md, x)
+	return ns, err
+}
+
+// headerBranch names the branch that a call works on.
+const headerBranch = "flightblob-branch"
+
+// branchOf is the branch that a call of a session, which may be nil, works on
+// where it names none itself: "" for main. A header that can name no branch is
+// fault.Invalid.
+func branchOf(md metadata.MD, x *session) (string, error) {
+	name, from := sources{headers: md, session: x.values()}.pick("", headerBranch, optionBranch)
+	if name == "" || name == manifest.MainBranch {
+		return "", nil
+	}
+	if err := manifest.CheckBranchName(name); err != nil {
+		return "", fault.New(fault.Invalid, "%s is %s: %w", from, quote(name), err)
+	}
+	return name, nil
+}
+
+// branch is the branch that a call works on where it names none itself.
+func (s *Server) branch(ctx context.Context) (string, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return "", err
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	return branchOf(md, x)
+}
+
+// onBranch gives a reference that says no branch that of the call.
+func (s *Server) onBranch(ctx context.Context, ref table.Ref) (table.Ref, error) {
+	if ref.Branch != "" || ref.Tag != "" || manifest.IsDetached(ref.Version) {
+		return ref, nil
+	}
+	var err error
+	ref.Branch, err = s.branch(ctx)
+	return ref, err
 }
 
 func unknownName(header, given string, known []string) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/flightblob/flightblob/flightsvc/wire"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // DoPut implements flight.FlightServer: rows for a table, named by a path, a
@@ -101,6 +102,11 @@ func (s *Server) write(c *putCommand, stream flight.FlightService_DoPutServer) (
 	}
 	defer rows.Release()
 	c.blobColumns = append(c.blobColumns, blobColumnsOf(ctx)...)
+	if c.branch == "" {
+		if c.branch, err = s.branch(ctx); err != nil {
+			return done, nil, err
+		}
+	}
 	switch c.mode {
 	case putValue:
 		snapshot, done.Rows, err = s.writeValue(ctx, c, rows)
@@ -161,15 +167,18 @@ func (s *Server) appender(ctx context.Context, c *putCommand, input *arrow.Schem
 		t, err := s.cat.Table(ctx, c.name)
 		switch {
 		case err == nil && (c.mode == putOverwrite || c.mode == putReplace):
-			return t.Overwrite(ctx, "", input, create)
+			return t.Overwrite(ctx, c.branch, input, create)
 		case err == nil:
 			if err := haveColumns(input, c.blobColumns); err != nil {
 				return nil, err
 			}
-			return t.Append(ctx, "", input, c.options)
+			return t.Append(ctx, c.branch, input, c.options)
 		case fault.KindOf(err) != fault.NotFound || c.mode == putAppend || c.mode == putOverwrite:
 			return nil, err
 		}
+	}
+	if c.branch != "" && c.branch != manifest.MainBranch {
+		return nil, fault.New(fault.NotFound, "put: a new table %s would have no branch %s; create it on main", c.name, quote(c.branch))
 	}
 	t, err := s.cat.NewTable(ctx, c.name)
 	if err != nil {

@@ -36,6 +36,7 @@ var putModes = map[string]putMode{
 // putCommand is a request to write rows: a path, a JSON command or an ingest.
 type putCommand struct {
 	name        catalog.Name
+	branch      string // "" = that of the call
 	mode        putMode
 	bases       []manifest.Base
 	options     table.WriteOptions
@@ -68,6 +69,7 @@ func parsePut(b []byte) (*putCommand, error) {
 	}
 	c := &putCommand{mode: putAppend}
 	o.name(&c.name)
+	o.string("branch", &c.branch)
 	mode := "append"
 	o.string("mode", &mode)
 	var ok bool

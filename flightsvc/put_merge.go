@@ -21,7 +21,7 @@ func (s *Server) writeMerge(ctx context.Context, c *putCommand, rows array.Recor
 	}
 	keys := &keyRoom{puts: s.puts}
 	defer keys.leave()
-	u, err := t.Upsert(ctx, "", rows.Schema(), table.UpsertOptions{WriteOptions: c.options, On: c.on, Hold: keys.hold})
+	u, err := t.Upsert(ctx, c.branch, rows.Schema(), table.UpsertOptions{WriteOptions: c.options, On: c.on, Hold: keys.hold})
 	if err != nil {
 		return done, nil, err
 	}

@@ -26,7 +26,7 @@ func (s *Server) writeValue(ctx context.Context, c *putCommand, rows array.Recor
 	if err != nil {
 		return nil, 0, err
 	}
-	snapshot, err := t.At(ctx, table.Ref{})
+	snapshot, err := t.At(ctx, table.Ref{Branch: c.branch})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -39,7 +39,7 @@ func (s *Server) writeValue(ctx context.Context, c *putCommand, rows array.Recor
 		return nil, 0, err
 	}
 	defer row.Release()
-	a, err := t.Append(ctx, "", row.Schema(), c.options)
+	a, err := t.Append(ctx, c.branch, row.Schema(), c.options)
 	if err != nil {
 		return nil, 0, err
 	}

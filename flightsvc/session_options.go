@@ -11,6 +11,7 @@ import (
 	flightpb "github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
 
 	"github.com/flightblob/flightblob/internal/fault"
+	"github.com/flightblob/flightblob/table/manifest"
 )
 
 // Names of session options. Those of headers are taken too and answered as they
@@ -23,6 +24,7 @@ const (
 	optionMaxMessage = "max_message_bytes"
 	optionProfile    = "profile"
 	optionCompress   = "compression"
+	optionBranch     = "branch"
 )
 
 var optionNames = map[string]string{
@@ -30,6 +32,7 @@ var optionNames = map[string]string{
 	optionMaxMessage: optionMaxMessage, optionProfile: optionProfile, optionCompress: optionCompress,
 	headerCatalog: optionCatalog, headerSchema: optionSchema, headerBlobs: optionBlobs, headerBatchBytes: optionBatchBytes,
 	headerMaxMessage: optionMaxMessage, headerProfile: optionProfile, headerCompress: optionCompress,
+	optionBranch: optionBranch, headerBranch: optionBranch,
 }
 
 // sessionOption is an option's value, and the name and form it was given in.
@@ -110,6 +113,8 @@ func (s *Server) checkOption(ctx context.Context, in *session, name string, v *f
 	case optionCompress:
 		_, err := parseCompression("", text)
 		ok = err == nil && text != ""
+	case optionBranch:
+		ok = text == manifest.MainBranch || manifest.CheckBranchName(text) == nil
 	case optionBatchBytes, optionMaxMessage:
 		n, err := strconv.ParseInt(text, 10, 64)
 		ok = err == nil && n >= 0

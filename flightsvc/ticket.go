@@ -31,6 +31,8 @@ type Ticket struct {
 	BatchBytes      int64 // 0 = not given
 	MaxMessageBytes int64 // 0 = not given
 
+	// Minted says that this server made the ticket, so that it names its branch.
+	Minted bool
 	// Committed is when the pinned version was committed, in Unix nanoseconds: a
 	// table that was dropped and made anew has the same version numbers. 0 = not
 	// given. For minted tickets only.
@@ -136,7 +138,7 @@ func parseRequest(b []byte, minted bool) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{}
+	t := &Ticket{Minted: minted}
 	o.name(&t.Name)
 	o.ref(&t.Ref)
 	o.string("filter", &t.Filter)

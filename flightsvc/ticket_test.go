@@ -74,6 +74,10 @@ func TestParseTicket(t *testing.T) {
 			t.Errorf("%s: read the minted ticket: %v", tc.json, err)
 			continue
 		}
+		if !again.Minted {
+			t.Errorf("%s: the minted ticket does not say so", tc.json)
+		}
+		again.Minted = false
 		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" || (got.Rows == nil) != (again.Rows == nil) {
 			t.Errorf("%s: minted and read (-want +got)\n%s", tc.json, diff)
 		}
@@ -185,6 +189,7 @@ func FuzzParseTicket(f *testing.F) {
 		if err != nil {
 			t.Fatalf("minted %q: %v", minted, err)
 		}
+		got.Minted = true
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", again) && cmp.Diff(got, again) != "" {
 			t.Fatalf("minted and read: %s", cmp.Diff(got, again))
 		}

@@ -27,6 +27,7 @@ type querying struct {
 	places
 	logging
 	connect string
+	branch  string
 	format  string
 	blobs   string
 	history string
@@ -69,6 +70,7 @@ stream.`,
 	f := cmd.Flags()
 	q.places.flags(f, []string{"*"})
 	f.StringVar(&q.connect, "connect", "", "`URI` of a running server, grpc://HOST:PORT, in the place of --root")
+	f.StringVar(&q.branch, "branch", "", "`BRANCH` that statements read and write, main by default")
 	f.StringVar(&q.format, "format", "table", "`FORMAT` to print: table, json, csv or arrow")
 	f.StringVar(&q.blobs, "blobs", "", "`FACE` of blob columns: bytes, descriptor or logical (default bytes, and descriptor for a table)")
 	f.StringVar(&q.history, "history", historyPath(os.Getenv), "`FILE` that the shell keeps statements in; empty keeps none")

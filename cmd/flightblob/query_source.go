@@ -28,7 +28,7 @@ import (
 // open finds who runs the statements.
 func (q *querying) open(cmd *cobra.Command) (source, error) {
 	if q.connect != "" {
-		return connect(q.connect)
+		return connect(q.connect, q.branch)
 	}
 	log, err := q.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -48,13 +48,14 @@ func (q *querying) open(cmd *cobra.Command) (source, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}
-	return &inProcess{house: h, engine: engine}, nil
+	return &inProcess{house: h, engine: engine, session: query.Session{Branch: q.branch}}, nil
 }
 
 // inProcess runs statements here.
 type inProcess struct {
-	house  *house
-	engine *query.Engine
+	house   *house
+	engine  *query.Engine
+	session query.Session
 }
 
 func (p *inProcess) close() {
@@ -66,7 +67,7 @@ func (p *inProcess) run(ctx context.Context, sql, face string) (answer, error) {
 	if parsed, err := statement.Parse(sql); err == nil && !parsed.Kind.Reads() {
 		return p.change(ctx, sql)
 	}
-	st, err := p.engine.Prepare(ctx, query.Session{}, sql)
+	st, err := p.engine.Prepare(ctx, p.session, sql)
 	if err != nil {
 		return answer{}, err
 	}
@@ -83,7 +84,7 @@ func (p *inProcess) run(ctx context.Context, sql, face string) (answer, error) {
 
 // change runs a statement that writes.
 func (p *inProcess) change(ctx context.Context, sql string) (answer, error) {
-	c, err := p.engine.PrepareChange(ctx, query.Session{}, sql)
+	c, err := p.engine.PrepareChange(ctx, p.session, sql)
 	if err != nil {
 		return answer{}, err
 	}
@@ -105,10 +106,13 @@ func unbound(params int) error {
 }
 
 // remote runs statements on a server.
-type remote struct{ client *flightsql.Client }
+type remote struct {
+	client *flightsql.Client
+	branch string // "" = main
+}
 
 // connect prepares a connection; the first statement makes it.
-func connect(uri string) (source, error) {
+func connect(uri, branch string) (source, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" || u.Port() == "" || (u.Scheme != "grpc" && u.Scheme != "grpc+tcp") {
 		return nil, usagef("--connect %q is not a URI such as grpc://127.0.0.1:31337", uri)
@@ -119,7 +123,7 @@ func connect(uri string) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", uri, err)
 	}
-	return &remote{client: client}, nil
+	return &remote{client: client, branch: branch}, nil
 }
 
 func (r *remote) close() { _ = r.client.Close() }
@@ -128,6 +132,9 @@ func (r *remote) run(ctx context.Context, sql, face string) (answer, error) {
 	// The server takes 16 MiB for what a client in Go can receive unless told.
 	ctx = metadata.AppendToOutgoingContext(ctx,
 		"flightblob-blobs", face, "flightblob-max-message-bytes", strconv.Itoa(math.MaxInt32))
+	if r.branch != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "flightblob-branch", r.branch)
+	}
 	// What cannot be read here is the server's to refuse.
 	if st, err := statement.Parse(sql); err == nil && st.IsUpdate() {
 		var behind metadata.MD

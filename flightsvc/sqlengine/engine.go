@@ -36,7 +36,7 @@ func (e *Engine) Prepare(ctx context.Context, ns flightsvc.Namespace, text strin
 	if err != nil {
 		return nil, err
 	}
-	session := query.Session{Catalog: ns.Catalog, Schema: ns.Schema}
+	session := query.Session{Catalog: ns.Catalog, Schema: ns.Schema, Branch: ns.Branch}
 	if !parsed.Kind.Reads() {
 		return e.prepareChange(ctx, session, text)
 	}
