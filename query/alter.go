@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -19,6 +20,9 @@ func (c *Change) prepareAlter(ctx context.Context) error {
 	case statement.SetSettings:
 		change, err = c.alterSettings()
 	case statement.AddColumn:
+		if filled := alter.Definition.Default; !filled.Empty() && !strings.EqualFold(filled.Of(c.text.Text), "null") {
+			return c.prepareFill(ctx)
+		}
 		change, err = c.addColumn(ctx)
 	case statement.DropColumn:
 		change = func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
@@ -96,6 +100,9 @@ func (c *Change) addColumn(ctx context.Context) (func(context.Context, *table.Ta
 	columns, err := c.declared(ctx, []statement.ColumnDef{alter.Definition})
 	if err != nil {
 		return nil, err
+	}
+	if alter.Definition.NotNull {
+		return nil, c.text.ErrorAt(alter.Definition.Default, "column %s must not be null, and is null in every row", alter.Column)
 	}
 	path := alter.Column.Path()
 	return func(ctx context.Context, t *table.Table) (*table.Snapshot, error) {

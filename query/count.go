@@ -61,7 +61,7 @@ func (r *run) counted(k *findings) *relation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rel := r.relations[k.counted]
-	if rel == nil || rel.snapshot.Rows() > math.MaxInt64 || slices.ContainsFunc(k.columns, func(c resultColumn) bool { return c.reference.Type.ID() != arrow.INT64 }) {
+	if rel == nil || uint64(rel.Rows()) > math.MaxInt64 || slices.ContainsFunc(k.columns, func(c resultColumn) bool { return c.reference.Type.ID() != arrow.INT64 }) {
 		return nil
 	}
 	return rel

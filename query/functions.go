@@ -27,6 +27,7 @@ var tableFunctions = []engine.TableFunction{
 	{Name: viewFunction, Args: 3},
 	{Name: filterFunction},
 	{Name: boundFunction},
+	{Name: excerptFunction, Args: 1, Named: map[string]engine.TypeID{"row_ids": engine.TypeBoolean}},
 	{Name: "lance_scan", Args: 1, Named: map[string]engine.TypeID{
 		"version": engine.TypeUBigInt, "tag": engine.TypeVarchar, "branch": engine.TypeVarchar,
 		"timestamp": engine.TypeVarchar, "row_ids": engine.TypeBoolean,
@@ -93,6 +94,9 @@ func (r *run) bind(call engine.Call) (engine.Relation, error) {
 			return nil, fault.New(fault.Internal, "query: %s outside of a write", boundFunction)
 		}
 		return r.session.gifts.bound.relation(r), nil
+	}
+	if call.Function == excerptFunction {
+		return r.excerpted(call)
 	}
 	name, err := r.find(call.Args[0])
 	if err != nil {

@@ -136,7 +136,8 @@ type Session struct {
 	// as an earlier Statement told them.
 	Pins []Pin
 
-	gifts *gifts // set for statements that write
+	gifts    *gifts     // set for statements that write
+	excerpts []*excerpt // what excerptFunction reads
 }
 
 // withTimeout bounds a statement's run.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -32,6 +33,7 @@ type relation struct {
 	snapshot *table.Snapshot
 	columns  []column
 	schema   *arrow.Schema
+	excerpt  *excerpt // the rows that it has, nil for all
 
 	asked    sync.Once // see only
 	selected *table.Selection
@@ -95,11 +97,15 @@ func unused(taken map[string]bool, name string) string {
 func (rel *relation) Schema() *arrow.Schema { return rel.schema }
 
 // Rows implements engine.Relation.
-func (rel *relation) Rows() int64 { return int64(rel.snapshot.Rows()) }
+func (rel *relation) Rows() int64 {
+	if rel.excerpt != nil {
+		return int64(rel.excerpt.rows)
+	}
+	return int64(rel.snapshot.Rows())
+}
 
 // Scan implements engine.Relation.
 func (rel *relation) Scan(columns []int) (engine.Batches, error) {
-	r := rel.run
 	if len(columns) == 0 {
 		return &bareRows{rows: rel.Rows()}, nil
 	}
@@ -107,20 +113,17 @@ func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	for i, c := range columns {
 		names[i] = rel.columns[c].stored
 	}
-	only, err := rel.only()
-	var scan *table.Scan
-	if err == nil {
-		req := table.ScanRequest{Columns: names, Only: only, Coded: only == nil}
-		if r.first.call == rel.call && only == nil && r.first.call != "" {
-			req.Limit = &r.first.rows
-		}
-		scan, err = rel.snapshot.Scan(r.ctx, req)
+	b := &batches{relation: rel, columns: columns, resolver: rel.snapshot.Resolver()}
+	var err error
+	if rel.excerpt != nil {
+		b.parts, b.names = rel.excerpt.requests(), names
+	} else {
+		b.scan, err = rel.whole(names)
 	}
 	if err != nil {
-		r.fail(err)
+		rel.run.fail(err)
 		return nil, err
 	}
-	b := &batches{relation: rel, scan: scan, columns: columns, resolver: rel.snapshot.Resolver()}
 	var fields []arrow.Field
 	for _, c := range columns {
 		fields = append(fields, rel.columns[c].carrier.field)
@@ -129,10 +132,26 @@ func (rel *relation) Scan(columns []int) (engine.Batches, error) {
 	return b, nil
 }
 
-// batches carries a scan into the engine.
+// whole scans the version, or what indexes say is enough of it.
+func (rel *relation) whole(names []string) (*table.Scan, error) {
+	r := rel.run
+	only, err := rel.only()
+	if err != nil {
+		return nil, err
+	}
+	req := table.ScanRequest{Columns: names, Only: only, Coded: only == nil}
+	if r.first.call == rel.call && only == nil && r.first.call != "" {
+		req.Limit = &r.first.rows
+	}
+	return rel.snapshot.Scan(r.ctx, req)
+}
+
+// batches carries a scan, or the scans of an excerpt, into the engine.
 type batches struct {
 	relation *relation
 	scan     *table.Scan
+	parts    func(context.Context) (*table.ScanRequest, error) // of an excerpt, those to come
+	names    []string
 	columns  []int
 	schema   *arrow.Schema
 	resolver *blob.Resolver
@@ -141,12 +160,21 @@ type batches struct {
 // Next implements engine.Batches.
 func (b *batches) Next() (engine.Batch, error) {
 	r := b.relation.run
-	if !b.scan.Next() {
-		if err := b.scan.Err(); err != nil {
+	for b.scan == nil || !b.scan.Next() {
+		var err error
+		if b.scan != nil {
+			err = b.scan.Err()
+		}
+		if err == nil {
+			err = b.nextPart()
+		}
+		if err == io.EOF { //nolint:errorlint // of nextPart
+			return nil, err
+		}
+		if err != nil {
 			r.fail(err)
 			return nil, err
 		}
-		return nil, io.EOF
 	}
 	in := b.scan.RecordBatch()
 	in.Retain()
@@ -155,8 +183,34 @@ func (b *batches) Next() (engine.Batch, error) {
 	return made, nil
 }
 
+// nextPart begins the next scan of an excerpt, io.EOF when there is none.
+func (b *batches) nextPart() error {
+	if b.parts == nil {
+		return io.EOF
+	}
+	ctx := b.relation.run.ctx
+	req, err := b.parts(ctx)
+	if err != nil {
+		return err
+	}
+	if req == nil {
+		return io.EOF
+	}
+	if b.scan != nil {
+		b.scan.Release()
+		b.scan = nil
+	}
+	req.Columns = b.names
+	b.scan, err = b.relation.snapshot.Scan(ctx, *req)
+	return err
+}
+
 // Close implements engine.Batches.
-func (b *batches) Close() { b.scan.Release() }
+func (b *batches) Close() {
+	if b.scan != nil {
+		b.scan.Release()
+	}
+}
 
 // bareRows are rows without columns; the manifest says how many there are.
 type bareRows struct{ at, rows int64 }

@@ -141,7 +141,7 @@ func (s *Statement) prepare(ctx context.Context) (*run, *plan, error) {
 func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	at := r.placeOf(s.sql)
 	k := s.engine.recall.get(at)
-	if k == nil || s.into != nil {
+	if k == nil || s.into != nil || len(s.session.excerpts) > 0 { // what an excerpt is the text does not say
 		k = &known{}
 	}
 	tree, err := s.names(ctx, r, k.tree)
@@ -166,7 +166,7 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 			found, learnt = &more, true
 		}
 	}
-	if learnt && tree != nil && !r.listing && s.into == nil {
+	if learnt && tree != nil && !r.listing && s.into == nil && len(s.session.excerpts) == 0 {
 		s.engine.recall.put(at, &known{tree, found})
 	}
 	s.name(p.columns)

@@ -21,6 +21,7 @@ type tree struct {
 	own       bool            // it calls a table function of this program
 	rows      map[string]any  // the call of the table function that was seen last
 	bound     bool            // it may read bound rows
+	excerpts  bool            // it may read excerpts
 	unsteady  string          // what gives other values each time it is run, "" for nothing
 }
 
@@ -96,7 +97,7 @@ func (r *run) parse(ctx context.Context, sql string) (*tree, error) {
 	case len(answer.Statements) != 1:
 		return nil, fault.New(fault.Invalid, "query: %d statements; send one at a time", len(answer.Statements))
 	}
-	t := &tree{ctes: map[string]bool{}, bound: r.session.gifts != nil && r.session.gifts.bound != nil}
+	t := &tree{ctes: map[string]bool{}, bound: r.session.gifts != nil && r.session.gifts.bound != nil, excerpts: len(r.session.excerpts) > 0}
 	return t, t.walk(answer.Statements[0])
 }
 
@@ -167,7 +168,7 @@ func (t *tree) node(n map[string]any) error {
 		name, _ := f["function_name"].(string)
 		t.rows = f
 		name = strings.ToLower(name)
-		if !slices.Contains(allowedTables, name) && !(t.bound && name == boundFunction) {
+		if !slices.Contains(allowedTables, name) && !(t.bound && name == boundFunction) && !(t.excerpts && name == excerptFunction) {
 			return here(f, "query: the table function %q is not served; served are %s", name, strings.Join(allowedTables, ", "))
 		}
 		t.catalog = t.catalog || slices.Contains(listings, name)

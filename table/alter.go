@@ -26,36 +26,42 @@ func (t *Table) AddColumn(ctx context.Context, branch string, at []string, colum
 		return nil, fault.New(fault.Invalid, "table: column %s is added with nulls in it, so it must be nullable", column.Name)
 	}
 	return t.alter(ctx, branch, func(_ context.Context, s *Snapshot) (manifest.Operation, error) {
-		next := s.Manifest().MaxFieldID() + 1
-		made, err := schema.FromArrow(arrow.NewSchema([]arrow.Field{column}, nil), schema.FromOptions{FileVersion: s.Manifest().DataFormat, NextID: next})
-		if err != nil {
-			return nil, err
-		}
-		added := made.Records()
-		if len(at) > 0 {
-			parent, err := fieldAt(s.Schema(), at)
-			if err != nil {
-				return nil, err
-			}
-			if err := wholeColumn(parent, "a field is added to"); err != nil {
-				return nil, err
-			}
-			for above := parent.Parent; above != nil; above = above.Parent {
-				if above.Shape == schema.FixedSizeList { // pylance reads no such column that a file lacks
-					return nil, fault.New(fault.Invalid, "table: column %s lies in a fixed-size list, whose items have the fields that they were made with", parent.FullName())
-				}
-			}
-			if parent.Shape != schema.Struct {
-				return nil, fault.New(fault.Invalid, "table: column %s is no struct; a column is added to a struct or to the table", parent.FullName())
-			}
-			added[0].ParentID = parent.ID
-		}
-		tree, err := schema.FromRecords(append(s.Schema().Records(), added...), s.Schema().Metadata)
+		tree, _, err := s.with(at, column)
 		if err != nil {
 			return nil, err
 		}
 		return &manifest.Merge{Fragments: slices.Clone(s.Manifest().Fragments), Schema: tree, PreservesNullability: true}, nil
 	})
+}
+
+// with gives the schema with another column, and that column alone.
+func (s *Snapshot) with(at []string, column arrow.Field) (all, alone *schema.Schema, err error) {
+	next := s.Manifest().MaxFieldID() + 1
+	alone, err = schema.FromArrow(arrow.NewSchema([]arrow.Field{column}, nil), schema.FromOptions{FileVersion: s.Manifest().DataFormat, NextID: next})
+	if err != nil {
+		return nil, nil, err
+	}
+	added := alone.Records()
+	if len(at) > 0 {
+		parent, err := fieldAt(s.Schema(), at)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := wholeColumn(parent, "a field is added to"); err != nil {
+			return nil, nil, err
+		}
+		for above := parent.Parent; above != nil; above = above.Parent {
+			if above.Shape == schema.FixedSizeList { // pylance reads no such column that a file lacks
+				return nil, nil, fault.New(fault.Invalid, "table: column %s lies in a fixed-size list, whose items have the fields that they were made with", parent.FullName())
+			}
+		}
+		if parent.Shape != schema.Struct {
+			return nil, nil, fault.New(fault.Invalid, "table: column %s is no struct; a column is added to a struct or to the table", parent.FullName())
+		}
+		added[0].ParentID = parent.ID
+	}
+	all, err = schema.FromRecords(append(s.Schema().Records(), added...), s.Schema().Metadata)
+	return all, alone.WithMetadata(s.Schema().Metadata), err
 }
 
 // DropColumn drops a column, or a field of a struct. The bytes stay in the files

@@ -124,11 +124,14 @@ func (c *cursor) addColumn(a *AlterClauses) error {
 		return err
 	}
 	to := c.find(c.at, c.end, func(i int) bool { return c.op(i, ",") })
-	if a.Definition, err = c.columnType(a.Column[len(a.Column)-1], c.at, to); err != nil {
+	if a.Definition, err = c.columnType(a.Column[len(a.Column)-1], c.at, to, true); err != nil {
 		return err
 	}
-	if a.Definition.NotNull {
-		return c.errorAt(c.at, "a column is added with nulls in it; fill it, then ALTER COLUMN %s SET NOT NULL", a.Column)
+	switch filled := !a.Definition.Default.Empty(); {
+	case filled && len(a.Column) > 1:
+		return c.errorAt(c.at, "DEFAULT fills whole columns only, not a struct field; add it without, then UPDATE t SET %s = struct_insert(…)", a.Column[0])
+	case a.Definition.NotNull && !filled:
+		return c.errorAt(c.at, "a column is added with nulls in it; give it a DEFAULT, or fill it and ALTER COLUMN %s SET NOT NULL", a.Column)
 	}
 	c.at = to
 	return c.alterEnd()

@@ -7,6 +7,7 @@ type ColumnDef struct {
 	Name    Part
 	Type    Span // as written, LANCE_BLOB included
 	NotNull bool
+	Default Span       // of ADD COLUMN: the expression behind DEFAULT; empty without
 	Blobs   []BlobType // where LANCE_BLOB stands in Type, in the order of the text
 }
 
@@ -56,7 +57,7 @@ func (c *cursor) columnDefs(open int) ([]ColumnDef, error) {
 		if !c.name(p[0]) {
 			return nil, c.expected(p[0], "the name of a column")
 		}
-		d, err := c.columnType(c.part(p[0]), p[0]+1, p[1])
+		d, err := c.columnType(c.part(p[0]), p[0]+1, p[1], false)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +66,9 @@ func (c *cursor) columnDefs(open int) ([]ColumnDef, error) {
 	return defs, nil
 }
 
-// columnType reads type [NOT NULL | NULL] in the tokens [from, to).
-func (c *cursor) columnType(name Part, from, to int) (ColumnDef, error) {
+// columnType reads type [NOT NULL | NULL] in the tokens [from, to), where it may
+// with DEFAULT and an expression.
+func (c *cursor) columnType(name Part, from, to int, mayDefault bool) (ColumnDef, error) {
 	d := ColumnDef{Name: name}
 	end := c.find(from, to, func(i int) bool { return c.keyword(i, "not", "null") || c.isConstraint(i) })
 	if end == from {
@@ -86,6 +88,13 @@ func (c *cursor) columnType(name Part, from, to int) (ColumnDef, error) {
 			at += 2
 		case c.word(at, "null"):
 			at++
+		case mayDefault && c.word(at, "default") && d.Default.Empty():
+			end := c.find(at+1, to, func(i int) bool { return c.word(i, "not") && c.word(i+1, "null") && !c.word(i-1, "is") })
+			if end == at+1 {
+				return d, c.expected(end, "an expression")
+			}
+			d.Default = c.span(at+1, end)
+			at = end
 		case c.isConstraint(at):
 			return d, c.errorAt(at, "%s", constraints[lowerWord(c.str(at))])
 		default:

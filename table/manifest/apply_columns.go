@@ -57,7 +57,8 @@ func (c *change) mergeFiles(merged *Fragment) error {
 	return c.unclaim([]uint64{f.ID}, rewritten)
 }
 
-// rewrittenFields are the fields that both lists have, in different files.
+// rewrittenFields are the fields that both lists have, in different files: an
+// empty list, not nil, when there are none.
 func rewrittenFields(before, after []DataFile) []schema.FieldID {
 	was := map[schema.FieldID]*DataFile{}
 	for i := range before {
@@ -67,7 +68,7 @@ func rewrittenFields(before, after []DataFile) []schema.FieldID {
 			}
 		}
 	}
-	var out []schema.FieldID
+	out := []schema.FieldID{}
 	for i := range after {
 		for _, id := range after[i].Fields {
 			if file := was[id]; id >= 0 && file != nil && !file.samePlace(&after[i]) {
