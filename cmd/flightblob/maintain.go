@@ -71,7 +71,7 @@ func operationCommand(o *operation.Operation, word string) *cobra.Command {
 		if p.Kind == operation.Bool {
 			f.Bool(flag, false, about)
 		} else {
-			f.String(flag, "", about+" (`"+placeholders[p.Kind]+"`)")
+			f.Var(&given{kind: placeholders[p.Kind]}, flag, about)
 		}
 	}
 	return cmd
@@ -84,6 +84,18 @@ func (m *maintaining) flags(f *pflag.FlagSet) {
 	m.level = "warn"
 	f.Lookup("log-level").DefValue = m.level
 }
+
+// given is the text of a flag that the operation reads.
+type given struct{ text, kind string }
+
+// String implements pflag.Value.
+func (g *given) String() string { return g.text }
+
+// Set implements pflag.Value.
+func (g *given) Set(s string) error { g.text = s; return nil }
+
+// Type implements pflag.Value: what help shows for the value.
+func (g *given) Type() string { return g.kind }
 
 // placeholders stand for values in help.
 var placeholders = map[operation.Kind]string{
