@@ -135,8 +135,8 @@ func compacted(r *maintain.CompactReport) *Answer {
 	if len(r.Skipped) > 0 {
 		notices = append(notices, fmt.Sprintf("%d of the groups of fragments were changed by others meanwhile and are as those left them; compact again for them", len(r.Skipped)))
 	}
-	if n := r.IndexesBehind(); n > 0 && r.FragmentsAdded > 0 {
-		notices = append(notices, fmt.Sprintf("%d of the indexes do not know the new fragments, whose rows are found without them until optimize_indices of Lance is run", n))
+	if n := r.IndexesBehind(); n > 0 {
+		notices = append(notices, fmt.Sprintf("%d of the indexes do not know all of the new fragments, whose rows are found without them until Lance's optimize_indices is run", n))
 	}
 	a.Notice = strings.Join(notices, "; ")
 	return a

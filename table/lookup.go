@@ -212,10 +212,9 @@ func (s *Snapshot) indexesOf(f *schema.Field) [][]*manifest.Index {
 	return out
 }
 
-// holdsIDs says that an index names rows by their stable ids. B-trees of version
-// 1 name addresses, also where rows have stable ids.
+// holdsIDs says that an index names rows by their stable ids.
 func (s *Snapshot) holdsIDs(x *manifest.Index) bool {
-	return s.Manifest().StableRowIDs() && !(x.Type == manifest.BTree && x.Version >= 1)
+	return s.Manifest().StableRowIDs() && x.NamesIDs()
 }
 
 // segment is an index, or one of its segments, as it is searched.

@@ -2,6 +2,7 @@ package maintain
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -23,24 +24,19 @@ type CompactReport struct {
 	// Skipped are the tasks of which others changed or removed a fragment
 	// meanwhile; they are as those others left them.
 	Skipped []CompactTask
+
+	added []uint64 // ids of new fragments
 }
 
-// IndexesBehind is how many indexes of the snapshot do not know all fragments:
-// where rows have no stable ids, they answer with addresses, and lose those that
-// were rewritten.
+// IndexesBehind is how many indexes do not know all of the new fragments: those
+// that name rows by their addresses lose the ones that were rewritten.
 func (r *CompactReport) IndexesBehind() int {
-	m := r.Snapshot.Manifest()
 	behind := map[string]bool{}
-	for i := range m.Indexes {
-		x := &m.Indexes[i]
-		if x.System() || x.Fragments == nil {
-			continue
-		}
-		for j := range m.Fragments {
-			if !x.Fragments.Contains(uint32(m.Fragments[j].ID)) {
-				behind[x.UUID] = true
-				break
-			}
+	indexes := r.Snapshot.Manifest().Indexes
+	for i := range indexes {
+		x := &indexes[i]
+		if x.Fragments != nil && !x.System() && slices.ContainsFunc(r.added, func(id uint64) bool { return !x.Fragments.Contains(uint32(id)) }) {
+			behind[x.Name] = true
 		}
 	}
 	return len(behind)
@@ -181,6 +177,7 @@ func (c *compactor) published(out *table.Rewritten) {
 		r.FilesAdded += FilesOf(g.New)
 		for i := range g.New {
 			r.Rows += g.New[i].PhysicalRows
+			r.added = append(r.added, g.New[i].ID)
 		}
 	}
 	for _, g := range out.Lost {

@@ -327,7 +327,9 @@ func TestCompactInParts(t *testing.T) {
 		t.Errorf("at the end: %+v, version %d", r, r.Snapshot.Version())
 	}
 	_, got := tabletest.ScanAll(t, r.Snapshot, table.ScanRequest{})
-	byID := func(a, b map[string]any) int { return strings.Compare(fmt.Sprintf("%9s", a["id"]), fmt.Sprintf("%9s", b["id"])) }
+	byID := func(a, b map[string]any) int {
+		return strings.Compare(fmt.Sprintf("%9s", a["id"]), fmt.Sprintf("%9s", b["id"]))
+	}
 	slices.SortFunc(got, byID)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

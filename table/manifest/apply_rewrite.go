@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/flightblob/flightblob/internal/fault"
-	"github.com/flightblob/flightblob/table/rowset"
 )
 
 // rewrite replaces fragments by others that hold the same rows (section 7.4).
@@ -46,10 +45,7 @@ func (c *change) rewrite(op *Rewrite) error {
 			c.next.Fragments = append(c.next.Fragments, *f)
 		}
 	}
-	if c.stableRowIDs() {
-		return c.reclaim(groups)
-	}
-	return c.unclaim(old, nil)
+	return c.reclaim(groups, old)
 }
 
 // checkGroup makes sure that a group neither loses nor gains a row.
@@ -115,70 +111,55 @@ func (f *Fragment) sameRows(other *Fragment) bool {
 	return sameFiles(f.Files, other.Files) && f.Deletion.same(other.Deletion)
 }
 
-// reclaim follows rows that keep their ids into new fragments: indexes, which
-// answer with ids then, know the new fragments of a group when they knew all of
-// its old ones. Of groups that they knew in part they know nothing afterwards.
-// Entries that are not touched stay byte for byte.
-func (c *change) reclaim(groups []RewriteGroup) error {
-	entries, err := parseEntries(c.next.entries)
-	if err != nil {
-		return err
-	}
-	var kept [][]byte
-	for i := range entries {
-		e := &entries[i]
-		if e.pb.FragmentBitmap == nil { // nothing tells what it knows
-			continue
-		}
-		covered, err := rowset.DecodeDeletions(e.pb.GetFragmentBitmap(), true, maxRows)
-		if err != nil {
-			return fault.New(fault.Corrupt, "manifest: the fragments of index %q: %w", e.pb.GetName(), err)
-		}
-		changed, touched, err := follow(covered, groups)
-		if err != nil {
-			return err
-		}
-		raw := e.raw
-		if touched {
-			if raw, err = withBytes(raw, 5, changed.EncodeBitmap()); err != nil {
-				return err
+// reclaim takes rewritten fragments from what indexes claim to cover. Indexes that
+// name rows by stable ids know the new fragments of a group in their place, if
+// they knew all of its old ones.
+func (c *change) reclaim(groups []RewriteGroup, old []uint64) error {
+	claims := map[string][]byte{}
+	if c.stableRowIDs() {
+		for _, raw := range c.next.entries {
+			x, ok := decodeIndex(raw)
+			if !ok || !x.NamesIDs() || x.Fragments == nil {
+				continue
+			}
+			if come := follow(&x, groups); len(come) > 0 {
+				for j := range c.next.Fragments { // the old ones are gone from it
+					if id := c.next.Fragments[j].ID; x.Fragments.Contains(uint32(id)) {
+						come = append(come, uint32(id))
+					}
+				}
+				claims[x.UUID] = bitmapOf(come)
 			}
 		}
-		kept = append(kept, raw)
 	}
-	c.next.entries = kept
+	if err := c.unclaim(old, nil); err != nil {
+		return err
+	}
+	for i, raw := range c.next.entries {
+		x, ok := decodeIndex(raw)
+		if !ok || claims[x.UUID] == nil {
+			continue
+		}
+		var err error
+		if c.next.entries[i], err = withBytes(raw, 5, claims[x.UUID]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// follow gives the fragments that an index knows after groups were rewritten,
-// and whether that changed them.
-func follow(covered *rowset.Deletions, groups []RewriteGroup) (*rowset.Deletions, bool, error) {
-	var gone, come []uint64
+// follow gives the new fragments of groups of which an index knows all old ones.
+func follow(x *Index, groups []RewriteGroup) (come []uint32) {
 	for i := range groups {
-		known := 0
-		for j := range groups[i].Old {
-			if covered.Contains(groups[i].Old[j].ID) {
-				gone = append(gone, groups[i].Old[j].ID)
-				known++
-			}
+		known := !slices.ContainsFunc(groups[i].Old, func(f Fragment) bool { return !x.Fragments.Contains(uint32(f.ID)) })
+		if !known {
+			continue
 		}
-		if known == len(groups[i].Old) {
-			come = append(come, idsOf(groups[i].New)...)
+		for j := range groups[i].New {
+			come = append(come, uint32(groups[i].New[j].ID))
 		}
 	}
-	if len(gone) == 0 {
-		return covered, false, nil
-	}
-	without, err := rowset.Deleted(maxRows, slices.Values(gone))
-	if err != nil {
-		return nil, false, err
-	}
-	with, err := rowset.Deleted(maxRows, slices.Values(come))
-	if err != nil {
-		return nil, false, err
-	}
-	after, err := covered.Without(without).Union(with)
-	return after, true, err
+	return come
 }
 
 func (d *DeletionFile) same(other *DeletionFile) bool {

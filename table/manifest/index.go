@@ -62,6 +62,13 @@ func (x *Index) Searchable() bool {
 	return (x.Type == BTree || x.Type == BitmapIndex) && len(x.Fields) == 1 && x.Fragments != nil && !x.System()
 }
 
+// NamesIDs says that an index of a table with stable row ids is known to name
+// rows by them. B-trees of version 1 name addresses, also where rows have stable
+// ids; so may indexes of types that are not searched here.
+func (x *Index) NamesIDs() bool {
+	return x.Type == BitmapIndex || x.Type == BTree && x.Version == 0
+}
+
 // System says that an index is bookkeeping of the format, not over columns.
 func (x *Index) System() bool { return strings.HasPrefix(x.Name, systemIndex) }
 
