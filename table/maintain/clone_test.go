@@ -336,13 +336,16 @@ func TestDeepCloneGoesOn(t *testing.T) {
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("%v", err)
 		}
-		for o := range objstore.Walk(t.Context(), objstore.Location{Store: m, Path: "once"}) {
-			t.Errorf("%s is left", o.Name)
+		for o, err := range objstore.Walk(t.Context(), objstore.Location{Store: m, Path: "once"}) {
+			t.Errorf("%s is left, %v", o.Name, err)
 		}
 	})
 	t.Run("a lost sidecar is told of", func(t *testing.T) {
 		left := m.CrashClone()
-		for o := range objstore.Walk(t.Context(), objstore.Location{Store: left, Path: "t.lance/_blobs"}) {
+		for o, err := range objstore.Walk(t.Context(), objstore.Location{Store: left, Path: "t.lance/_blobs"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := o.Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
