@@ -15,6 +15,9 @@ func (c *change) rewrite(op *Rewrite) error {
 	if err := c.refuseSystemIndexes(); err != nil {
 		return err
 	}
+	if err := c.keepIndexes(func(e *indexEntry) bool { return !e.system() }); err != nil {
+		return err
+	}
 	var old []uint64
 	for i := range op.Groups {
 		g := &op.Groups[i]

@@ -154,15 +154,22 @@ func (c *change) createIndex(op *CreateIndex) error {
 }
 
 // refuseSystemIndexes refuses to move rows under entries that this program does
-// not understand.
+// not maintain. Notes of where rows were moved are of no use, and no obstacle,
+// where no index is left that could need them.
 func (c *change) refuseSystemIndexes() error {
 	entries, err := parseEntries(c.next.entries)
 	if err != nil {
 		return err
 	}
+	needed := slices.ContainsFunc(entries, func(e indexEntry) bool { return !e.system() })
 	for i := range entries {
-		if entries[i].system() {
-			return fault.New(fault.Unsupported, "manifest: rows cannot be moved while the table has the entry %s, which this program does not maintain", entries[i].pb.GetName())
+		name := entries[i].pb.GetName()
+		switch {
+		case !entries[i].system(), name == FragmentReuse && !needed:
+		case name == FragmentReuse:
+			return fault.New(fault.Unsupported, "manifest: rows cannot be moved while the table has the entry %s, by which its indexes find rows that a deferred compaction moved; compact it with Lance, or drop its indexes first", name)
+		default:
+			return fault.New(fault.Unsupported, "manifest: rows cannot be moved while the table has the entry %s, which this program does not maintain", name)
 		}
 	}
 	return nil
