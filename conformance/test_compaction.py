@@ -11,7 +11,7 @@ import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
-from referee import golden, oracle, tables
+from referee import crafted, golden, oracle, tables
 from referee.client import Client
 from referee.compare import difference
 from referee.house import Statements
@@ -176,6 +176,38 @@ def test_golden_tables(client, house, maker, fixture):
     assert difference(values_only(want), values_only(got)) is None
     told = difference(values_only(want.select(dataset.schema.names)), values_only(client.get(table=name)))
     assert told is None, told
+
+
+@pytest.mark.parametrize("managed", [False, True], ids=["DIFF-3 plain", "DIFF-3 RWR-2 managed"])
+def test_literal_descriptors(house, maker, managed):
+    """Descriptors that no honest writer makes, of objects that need not exist: External ones are kept to the letter,
+    also where the length is unknown from a start on (NUL-9); values that cannot be resolved stop a compaction."""
+    name = f"literal_{managed}"
+    path = str(maker.root / f"{name}.lance")
+    schema = pa.schema([("id", pa.int64()), lance.blob_field("blob")])
+    whole = pa.table([[0, 1], lance.blob_array([b"a" * 100, None])], schema=schema)
+    bases = [lance.DatasetBasePath(str(maker.external), "outside", False, 4)]
+    lance.write_dataset(whole, path, data_storage_version="2.2", initial_bases=bases)
+    if managed:
+        lance.dataset(path).update_schema_metadata({"lance.blob.managed": "true"})
+    external = [
+        (3, 7, 0, 0, "file:///nowhere/at%20all"),
+        (3, 0, 0, 4, "object.bin"),
+        (3, 2**40, 10, 4, "a/b c"),
+        (3, 5, 0, 4, "object.bin"),
+    ]
+    crafted.append_descriptors(path, [*external, (0, 4096, 0, 0, ""), (1, 9, 0, 0, "")])
+    compact(house, name)
+    dataset = lance.dataset(path)
+    dataset.validate()
+    described = dataset.scanner(columns=["blob"], blob_handling="blobs_descriptions").to_table()["blob"].to_pylist()
+    assert described[1] is None
+    assert [tuple(d.values()) for d in described[2:6]] == external
+    assert [(d["kind"], d["size"]) for d in described[6:]] == [(0, 0), (0, 0)]
+    crafted.append_descriptors(path, [(9, 0, 1, 0, "")], "unknown.lance")
+    with pytest.raises(dbapi.Error, match="kind 9"):
+        compact(house, name)
+    assert lance.dataset(path).version == dataset.version + 1
 
 
 BLOB = lance.blob_field("img")

@@ -90,62 +90,80 @@ func objectsOf(t *testing.T, s objstore.Store) (paths []string) {
 func TestCompactSurvivesEachFailure(t *testing.T) {
 	t.Parallel()
 	session := tabletest.StartSession(t)
-	for _, managed := range []bool{false, true} {
-		start := objstore.NewMem("m")
-		if err := write(t.Context(), in(t, start), managed, 3); err != nil {
-			t.Fatal(err)
-		}
-		base := tabletest.At(t, in(t, start), table.Ref{})
-		_, want := tabletest.ScanAll(t, base, table.ScanRequest{})
-		for how, plan := range map[string]faultstore.Plan{
-			"refused": {How: faultstore.Refused}, "lost": {How: faultstore.Lost}, "unanswered": {How: faultstore.Unanswered},
-			"cancelled": {How: faultstore.Cancelled}, "killed": {How: faultstore.Refused, Forever: true},
-		} {
-			for n := 1; ; n++ {
-				ctx, cancel := context.WithCancel(t.Context())
-				m := start.CrashClone()
-				plan.Call, plan.Cancel = n, cancel
-				s := faultstore.New(m, plan)
-				_, err := maintain.Compact(ctx, in(t, s), maintain.CompactOptions{})
-				cancel()
-				left := m.CrashClone()
-				call := fmt.Sprintf("managed %v, %s", managed, how)
-				if s.Failed() {
-					call += fmt.Sprintf(" at %s", s.Calls()[n-1])
-				}
-				after := checkVersions(t, call, in(t, left), want)
-				published := len(after.Manifest().Fragments) == 1
-				switch {
-				case !s.Failed():
-					if err != nil || !published || n < 10 {
-						t.Errorf("%s without a failure, %d calls: published %v, %v", call, n, published, err)
-					}
-				case published:
-					if err != nil && !errors.Is(err, objstore.ErrUncertain) && how != "killed" && how != "cancelled" && fault.KindOf(err) != fault.Unavailable {
-						t.Errorf("%s: published, but %v", call, err)
-					}
-				case err == nil:
-					t.Errorf("%s: success, but nothing is published", call)
-				default:
-					if op := s.Calls()[n-1].Op; (how == "refused" || how == "cancelled") && op != faultstore.Abort && op != faultstore.Delete {
-						if rest := payload(objectsOf(t, left)); !slices.Equal(rest, payload(objectsOf(t, start))) {
-							t.Errorf("%s: %v are left of\n%s", call, rest, s.Trace())
-						}
-					}
-					if _, err := maintain.Compact(t.Context(), in(t, left), maintain.CompactOptions{}); err != nil {
-						t.Errorf("%s: again: %v", call, err)
-					}
-					if again := checkVersions(t, call, in(t, left), want); len(again.Manifest().Fragments) != 1 {
-						t.Errorf("%s: again: %d fragments", call, len(again.Manifest().Fragments))
-					}
-				}
-				if how == "killed" && n%3 == 0 {
-					cleansUp(t, session, left, call)
-				}
-				if !s.Failed() {
-					break
+	for name, managed := range map[string]bool{"GC-1 GC-2 plain": false, "GC-1 GC-2 managed": true} {
+		t.Run(name, func(t *testing.T) {
+			start := objstore.NewMem("m")
+			if err := write(t.Context(), in(t, start), managed, 3); err != nil {
+				t.Fatal(err)
+			}
+			_, want := tabletest.ScanAll(t, tabletest.At(t, in(t, start), table.Ref{}), table.ScanRequest{})
+			for how, plan := range map[string]faultstore.Plan{
+				"refused": {How: faultstore.Refused}, "lost": {How: faultstore.Lost}, "unanswered": {How: faultstore.Unanswered},
+				"cancelled": {How: faultstore.Cancelled}, "killed": {How: faultstore.Refused, Forever: true},
+			} {
+				for n := 1; compactFails(t, session, start, want, how, plan, n); n++ {
 				}
 			}
+		})
+	}
+}
+
+// compactFails lets the n-th call of a compaction fail and says whether it came
+// to that.
+func compactFails(t *testing.T, session *tabletest.Session, start *objstore.Mem, want []map[string]any, how string, plan faultstore.Plan, n int) bool {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := start.CrashClone()
+	plan.Call, plan.Cancel = n, cancel
+	s := faultstore.New(m, plan)
+	_, err := maintain.Compact(ctx, in(t, s), maintain.CompactOptions{})
+	cancel()
+	left := m.CrashClone()
+	call := how
+	if s.Failed() {
+		call += fmt.Sprintf(" at %s", s.Calls()[n-1])
+	}
+	after := checkVersions(t, call, in(t, left), want)
+	checkKept(t, call, start, left)
+	published := len(after.Manifest().Fragments) == 1
+	switch {
+	case !s.Failed():
+		if err != nil || !published || n < 10 {
+			t.Errorf("%s without a failure, %d calls: published %v, %v", call, n, published, err)
+		}
+	case published:
+		if err != nil && !errors.Is(err, objstore.ErrUncertain) && how != "killed" && how != "cancelled" && fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s: published, but %v", call, err)
+		}
+	case err == nil:
+		t.Errorf("%s: success, but nothing is published", call)
+	default:
+		if op := s.Calls()[n-1].Op; (how == "refused" || how == "cancelled") && op != faultstore.Abort && op != faultstore.Delete {
+			if rest := payload(objectsOf(t, left)); !slices.Equal(rest, payload(objectsOf(t, start))) {
+				t.Errorf("%s: %v are left of\n%s", call, rest, s.Trace())
+			}
+		}
+		if _, err := maintain.Compact(t.Context(), in(t, left), maintain.CompactOptions{}); err != nil {
+			t.Errorf("%s: again: %v", call, err)
+		}
+		if again := checkVersions(t, call, in(t, left), want); len(again.Manifest().Fragments) != 1 {
+			t.Errorf("%s: again: %d fragments", call, len(again.Manifest().Fragments))
+		}
+	}
+	if how == "killed" && n%3 == 0 {
+		cleansUp(t, session, left, call)
+	}
+	return s.Failed()
+}
+
+// checkKept wants all files and objects that were there, unchanged.
+func checkKept(t *testing.T, call string, before, after *objstore.Mem) {
+	t.Helper()
+	for _, path := range payload(objectsOf(t, before)) {
+		was, err := objstore.ReadAll(t.Context(), objstore.Location{Store: before, Path: "t.lance/" + path}, 1<<30)
+		is, err2 := objstore.ReadAll(t.Context(), objstore.Location{Store: after, Path: "t.lance/" + path}, 1<<30)
+		if err := errors.Join(err, err2); err != nil || !bytes.Equal(was, is) {
+			t.Errorf("%s: %s changed: %v", call, path, err)
 		}
 	}
 }
