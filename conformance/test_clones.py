@@ -355,7 +355,22 @@ def test_statement_and_command(house, binary):
         assert answer["source_tag"] is None
         cursor.execute("SELECT count(*) FROM said_s JOIN said_d USING (id)")
         assert cursor.fetchone()[0] == 6
+        cursor.execute("CREATE SCHEMA below")
+        cursor.fetchall()
+        for deep in ("true", "false"):
+            cursor.execute(f"CALL clone('said', 'below.c_{deep}', deep := {deep})")
+            cursor.fetch_arrow_table()
+            cursor.execute(f"SELECT count(*) FROM below.c_{deep}")
+            assert cursor.fetchone()[0] == 6
+            # What the name of the copy does not say is as in the name of the table.
+            cursor.execute(f"CALL clone('below.c_{deep}', '\"d.{deep}\"')")
+            (answer,) = cursor.fetch_arrow_table().to_pylist()
+            assert answer["to"] == f"lance.below.d.{deep}"
+            cursor.execute(f'SELECT count(*) FROM below."d.{deep}"')
+            assert cursor.fetchone()[0] == 6
         for text, match in (
+            ("CALL clone('said', 'absent.c')", "absent"),
+            ("CALL clone('said', 'a..b')", "name"),
             ("CALL clone('said', '../out')", "path"),
             ("CALL clone('said', 'said_x', deep := true, tag_source := true)", "tag_source"),
             ("CALL clone('said', 'said_s')", "exists already"),

@@ -396,6 +396,68 @@ func TestShallowCloneNeedsTag(t *testing.T) {
 	}
 }
 
+// TestClonesHoldWhatTheyRead cleans the source up at every call of a store during
+// clones of a version that nothing else keeps.
+func TestClonesHoldWhatTheyRead(t *testing.T) {
+	t.Parallel()
+	start := objstore.NewMem("m")
+	source := in(t, start)
+	if err := write(t.Context(), source, true, 2); err != nil {
+		t.Fatal(err)
+	}
+	_, want := tabletest.ScanAll(t, tabletest.At(t, source, table.Ref{}), table.ScanRequest{})
+	a, err := source.Overwrite(t.Context(), "", pictures, table.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	zero := time.Duration(0)
+	for _, deep := range []bool{false, true} {
+		t.Run(fmt.Sprintf("GC-3 deep %v", deep), func(t *testing.T) {
+			t.Parallel()
+			done := 0
+			for n, calls := 0, 0; n <= calls; n++ { // the first one tells how many calls there are
+				m := start.CrashClone()
+				s := faultstore.New(m, faultstore.Plan{Before: func(c faultstore.Call) {
+					if calls = max(calls, c.Number); c.Number != n {
+						return
+					}
+					if _, err := maintain.Cleanup(t.Context(), in(t, m), maintain.Policy{OlderThan: &zero, DeleteUnverified: true}); err != nil {
+						t.Error(err)
+					}
+				}})
+				clone := func() (*maintain.Cloned, error) {
+					if deep {
+						return maintain.DeepClone(t.Context(), in(t, s), table.Ref{Version: 1}, beside(t, source, s), maintain.DeepOptions{})
+					}
+					return maintain.ShallowClone(t.Context(), in(t, s), table.Ref{Version: 1}, beside(t, source, s), maintain.ShallowOptions{TagSource: true})
+				}
+				made, err := clone()
+				switch {
+				case err == nil && deep:
+					done++
+					if _, got := tabletest.ScanAll(t, made.Clone, table.ScanRequest{}); !cmp.Equal(want, got) {
+						t.Errorf("cleaned up at call %d (-want +got):\n%s", n, cmp.Diff(want, got))
+					}
+				case err == nil:
+					done++
+					_, got := tabletest.ScanAll(t, tabletest.At(t, in(t, m), table.Ref{Version: 1}), table.ScanRequest{})
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("cleaned up at call %d, tagged %v (-want +got):\n%s", n, made.Tagged, diff)
+					}
+				case fault.KindOf(err) != fault.NotFound: // before the lease was there
+					t.Errorf("cleaned up at call %d: %v", n, err)
+				}
+			}
+			if done < 5 {
+				t.Errorf("%d clones came through", done)
+			}
+		})
+	}
+}
+
 // TestDeepCloneKeepsPlaces gives objects of one path in two bases, and managed
 // paths that a table uses for itself, places of their own.
 func TestDeepCloneKeepsPlaces(t *testing.T) {

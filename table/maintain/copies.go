@@ -64,34 +64,47 @@ func newCopies(root objstore.Location, m *mark, tell func(Copied)) *copies {
 // claim has an object copied to a path below the root, of which the first bytes
 // must be there. ok is false when another object has the path.
 func (c *copies) claim(ctx context.Context, path string, from objstore.Location, least uint64) (ok bool, err error) {
-	return c.take(ctx, &waiting{path: path, from: from, least: least})
+	w, err := c.take(ctx, &waiting{path: path, from: from, least: least})
+	return w != nil, err
+}
+
+// need says that so many bytes must be there of an object that was claimed.
+func (w *waiting) need(least uint64) error {
+	if w.size > 0 && least > w.size { // it was copied already
+		return short(w.from, w.size, least)
+	}
+	w.least = max(w.least, least)
+	return nil
 }
 
 // claimExactly is claim for an object whose length is known.
 func (c *copies) claimExactly(ctx context.Context, path string, from objstore.Location, size uint64) (ok bool, err error) {
-	return c.take(ctx, &waiting{path: path, from: from, least: size, exact: true})
+	w, err := c.take(ctx, &waiting{path: path, from: from, least: size, exact: true})
+	return w != nil, err
 }
 
-func (c *copies) take(ctx context.Context, w *waiting) (bool, error) {
+// take answers the claim that stands for an object, nil when another object has
+// its path.
+func (c *copies) take(ctx context.Context, w *waiting) (*waiting, error) {
 	if have := c.waiting[w.path]; have != nil {
-		have.least = max(have.least, w.least)
-		return have.from.String() == w.from.String(), nil
+		if have.from.String() != w.from.String() {
+			return nil, nil
+		}
+		return have, have.need(w.least)
 	}
 	if have, ok := c.known[digestOf(w.path)]; ok {
 		if have.from != digestOf(w.from.String()) {
-			return false, nil
+			return nil, nil
 		}
-		if w.least > have.size {
-			return true, short(w.from, have.size, w.least)
-		}
-		return true, nil
+		w.size = have.size
+		return w, w.need(w.least)
 	}
 	c.waiting[w.path] = w
 	c.order = append(c.order, w)
 	if len(c.order) < copiesWait {
-		return true, nil
+		return w, nil
 	}
-	return true, c.flush(ctx)
+	return w, c.flush(ctx)
 }
 
 func short(at objstore.Location, size, least uint64) error {

@@ -86,6 +86,7 @@ type deep struct {
 	rebind   map[uint64]map[schema.FieldID]bool
 	files    map[string]fileCopy // of data files, by their place in the source
 	rebound  []*table.Rebound
+	last     lastObject
 }
 
 // fileCopy is a data file of the source.

@@ -101,17 +101,39 @@ func (d *deep) value(ctx context.Context, v blob.Descriptor, o *blob.Owner) (mov
 		}
 		return false, nil
 	}
-	if kept, ok := d.path(v, o); ok {
-		if ok, err := d.copies.claim(ctx, kept, e.Object, end); ok || err != nil {
-			return false, err
+	if l := &d.last; l.owner == o && l.kind == v.Kind && l.id == v.ID && l.uri == v.URI {
+		return l.moved, l.claim.need(end)
+	}
+	claim, moved, err := d.object(ctx, v, o, &waiting{from: e.Object, least: end})
+	d.last = lastObject{owner: o, kind: v.Kind, id: v.ID, uri: strings.Clone(v.URI), claim: claim, moved: moved}
+	return moved, err
+}
+
+// lastObject is the object of the value before, which many have in common.
+type lastObject struct {
+	owner *blob.Owner
+	kind  blob.Kind
+	id    uint32
+	uri   string
+	claim *waiting
+	moved bool
+}
+
+// object has an object copied and says whether it has another place then than its
+// values name.
+func (d *deep) object(ctx context.Context, v blob.Descriptor, o *blob.Owner, w *waiting) (claim *waiting, moved bool, err error) {
+	var ok bool
+	if w.path, ok = d.path(v, o); ok {
+		if claim, err = d.copies.take(ctx, w); claim != nil || err != nil {
+			return claim, false, err
 		}
 	}
 	d.managed = true
-	ok, err := d.copies.claim(ctx, d.renamed(e.Object), e.Object, end)
-	if err == nil && !ok {
+	w.path = d.renamed(w.from)
+	if claim, err = d.copies.take(ctx, w); claim == nil && err == nil {
 		err = fault.New(fault.Internal, "two objects of one new name")
 	}
-	return true, err
+	return claim, true, err
 }
 
 // path is where an object that a value names may lie in the clone, so that the
