@@ -454,3 +454,52 @@ def test_beside_pylance(house, maker, stable):
     ]
     dataset.cleanup_old_versions(older_than=datetime.timedelta(0), delete_unverified=True)
     assert contents(lance.dataset(path)) == expected(alive)
+
+
+@pytest.mark.parametrize("cleaner", ["ours", "pylance"])
+def test_adopted_objects_survive_a_cleanup(house, client, maker, cleaner):
+    """GC-7: sidecars of older data files, which a managed table refers to after a compaction, stay when those files go;
+    what no live row refers to any more goes with a later one."""
+    name = f"adopted_{cleaner}"
+    path = written(maker, name)
+    sidecars = len(list(maker.root.glob(f"{name}.lance/data/*/*.blob")))
+    dataset = lance.dataset(path)
+    dataset.update_schema_metadata({"lance.blob.managed": "true"})
+    compact(house, name)
+    assert kinds(lance.dataset(path)) == {0, 4}
+
+    def clean():
+        if cleaner == "ours":
+            house.table(f"CALL cleanup('{name}', older_than := INTERVAL 0 SECOND, delete_unverified := true)")
+        else:
+            now = datetime.timedelta(0)
+            lance.dataset(path).cleanup_old_versions(older_than=now, delete_unverified=True)
+
+    clean()
+    assert len(list(maker.root.glob(f"{name}.lance/data/*.lance"))) == 1
+    assert len(list(maker.root.glob(f"{name}.lance/data/*/*.blob"))) == sidecars > 1
+    dataset = lance.dataset(path)
+    assert len(dataset.versions()) == 1
+    assert contents(dataset) == expected(range(600))
+    dataset.delete("id >= 200")
+    compact(house, name)
+    clean()
+    assert 0 < len(list(maker.root.glob(f"{name}.lance/data/*/*.blob"))) < sidecars
+    assert contents(lance.dataset(path)) == expected(range(200))
+    got = client.get(table=name)
+    assert sorted(zip(*(c.to_pylist() for c in got.columns), strict=True)) == expected(range(200))
+
+
+def test_restored(house, maker):
+    """A version before a compaction comes back with its fragments, and is compacted again under new ids."""
+    path = written(maker, "restored")
+    compact(house, "restored")
+    dataset = lance.dataset(path)
+    dataset.delete("id < 300")
+    dataset = lance.dataset(path).checkout_version(1)
+    dataset.restore()
+    assert compact(house, "restored")["fragments_removed"] == 6
+    dataset = lance.dataset(path)
+    dataset.validate()
+    assert [f.fragment_id for f in dataset.get_fragments()] == [7]
+    assert contents(dataset) == expected(range(600))
