@@ -106,7 +106,7 @@ def test_compacted_here(house, client, maker, case, managed):
         after = lance.dataset(path)
         assert (after.version, len(after.get_fragments())) == (before.version + 2, 1)
         got = rows_of(after)
-        if case.version < "2.2":
+        if case.version < "2.2" and case.group == "blobs":
             want, got = values_only(want), values_only(got)
         assert difference(want, got) is None
         goes_on(client, maker, name, after, options)
