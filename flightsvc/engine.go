@@ -70,12 +70,21 @@ type Statement interface {
 	Close() error
 }
 
-// Updater is a Statement whose IsUpdate is true and that can be carried out.
+// Updater is a Statement that changes something and can be carried out for a count
+// of rows. Its IsUpdate is false where it is a Changer, too.
 type Updater interface {
 	// Update carries the statement out for all rows of params in one commit, once
 	// when there are no parameters. Dictionaries and views among them are plain
 	// already.
 	Update(ctx context.Context, params []arrow.RecordBatch) (Updated, error)
+}
+
+// Changer is a Statement that changes something and answers rows. It is carried
+// out once, whoever reads the rows.
+type Changer interface {
+	// Change carries the statement out for all rows of params, once when there are
+	// no parameters, and answers the rows. It ends with ctx, as the reader does.
+	Change(ctx context.Context, params []arrow.RecordBatch, o QueryOptions) (array.RecordReader, error)
 }
 
 // Updated is what an update did.

@@ -52,6 +52,10 @@ const (
 var errNoLease = fault.New(fault.NotFound, "ticket: no such statement, or its ticket has expired; "+
 	"ask GetFlightInfo again, and renew tickets with RenewFlightEndpoint before they expire")
 
+// errOnce is for a second reader of what changes something.
+var errOnce = fault.New(fault.Precondition, "ticket: the statement changes something and was carried out when its rows were first asked for; "+
+	"they are sent once, so look at the table and, if that is what you want, run the statement again")
+
 // errTimeLimit is what streams end with after StatementTimeout.
 var errTimeLimit = fmt.Errorf("the longest that this server allows: %w", context.DeadlineExceeded)
 
@@ -280,6 +284,9 @@ func (s *Server) renew(ctx context.Context, e *flight.FlightEndpoint) (*flight.F
 // acquire gives a statement to read a lease with: the one that waits, else a
 // new one over the same versions.
 func (s *Server) acquire(ctx context.Context, l *lease) (Statement, error) {
+	if l.query.once != nil && !l.query.once.CompareAndSwap(false, true) {
+		return nil, errOnce
+	}
 	if st, ok := s.spares.take(l.key); ok {
 		return st, nil
 	}

@@ -25,6 +25,7 @@ type prepared struct {
 	namespace Namespace
 	kind      string
 	isUpdate  bool
+	updates   bool          // it may be run as an update
 	params    *arrow.Schema // nil = none
 	told      *arrow.Schema // params as the client was told, nil = not at all
 	promised  *arrow.Schema // of the result, as sent; nil = none
@@ -72,6 +73,7 @@ func (s *Server) createPrepared(ctx context.Context, m *flightpb.ActionCreatePre
 	}
 	defer s.closeStatement(st)
 	p.kind, p.isUpdate, p.params = st.Kind(), st.IsUpdate(), st.Params()
+	_, p.updates = st.(Updater)
 	// Whether it changes something is always said: without, clients send what
 	// does down the path of queries.
 	result := &flightpb.ActionCreatePreparedStatementResult{IsUpdate: proto.Bool(p.isUpdate)}
@@ -260,7 +262,7 @@ func (s *Server) preparedUpdate(m *flightpb.CommandPreparedStatementUpdate, stre
 	if err != nil {
 		return err
 	}
-	if !p.isUpdate {
+	if !p.isUpdate && !p.updates {
 		return notAnUpdate(p.kind)
 	}
 	b, err := s.updateParams(p, stream)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -34,6 +35,7 @@ type query struct {
 	schema    *arrow.Schema // exactly the stream's
 	plain     *plainScan    // set when the engine is not needed to run it
 	parts     []part        // at least one
+	once      *atomic.Bool  // of what changes something: whether it was begun; nil for the others
 }
 
 // prepare reads a text in a namespace.
@@ -83,6 +85,12 @@ func (s *Server) plan(ctx context.Context, st Statement, set settings, params *b
 		}
 		if q.schema, err = s.answers(ctx, st, set, params); err != nil {
 			return err
+		}
+		if _, changes := st.(Changer); changes {
+			if s.opts.ReadOnly {
+				return errReadOnly
+			}
+			q.once = &atomic.Bool{}
 		}
 		q.plain, q.parts, err = s.planScan(ctx, st, set, q.schema)
 		return err
@@ -180,7 +188,7 @@ func (s *Server) statementUpdate(m *flightpb.CommandStatementUpdate, stream flig
 		return err
 	}
 	defer s.closeStatement(st)
-	if !st.IsUpdate() {
+	if _, updates := st.(Updater); !updates && !st.IsUpdate() {
 		return notAnUpdate(st.Kind())
 	}
 	if st.Params() != nil {
@@ -297,6 +305,9 @@ func (s *Server) rows(ctx context.Context, l *lease, part int, set settings) (ar
 // execute runs a statement once for each row of its parameters, and hands on
 // the results one after the other. The statement is closed with the reader.
 func (s *Server) execute(ctx context.Context, st Statement, q *query, set settings) (array.RecordReader, error) {
+	if c, ok := st.(Changer); ok {
+		return s.change(ctx, c, st, q, set)
+	}
 	e := &executions{server: s, ctx: ctx, statement: st, query: q, set: set}
 	if ok, err := e.advance(); err != nil {
 		e.stop()
@@ -306,6 +317,23 @@ func (s *Server) execute(ctx context.Context, st Statement, q *query, set settin
 		return newPull(e.rawSchema, func() (arrow.RecordBatch, error) { return nil, nil }, nil), nil
 	}
 	return newPull(e.current.Schema(), e.next, e.stop), nil
+}
+
+// change carries out what changes something for all rows of its parameters, and
+// hands on the rows that it answers.
+func (s *Server) change(ctx context.Context, c Changer, st Statement, q *query, set settings) (array.RecordReader, error) {
+	defer s.closeStatement(st)
+	leave, err := s.puts.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	o := QueryOptions{View: set.view, Materialize: s.materializing(&Ticket{}, set, nil), Mem: memory.DefaultAllocator}
+	var params []arrow.RecordBatch
+	if q.params != nil {
+		params = q.params.batches
+	}
+	return c.Change(ctx, params, o)
 }
 
 type executions struct {

@@ -33,6 +33,9 @@ type Change struct {
 
 	insert *insertion
 	create *creation
+
+	returning *returning // nil without RETURNING
+	wrote     *wrote     // what Run did, for that; nil when nobody asks
 }
 
 // Outcome is what a change did.
@@ -162,6 +165,7 @@ func (c *Change) Run(ctx context.Context, params []arrow.RecordBatch) (Outcome, 
 		if err != nil {
 			return Outcome{}, err
 		}
+		again.wrote = c.wrote
 		*c = *again
 	}
 }

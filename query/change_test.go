@@ -160,7 +160,7 @@ func TestRefusedChanges(t *testing.T) {
 		{`DELETE FROM t USING u WHERE true`, `statement: line 1, column 21: `, fault.NotFound},
 		{`WITH w AS (SELECT 1 AS id) DELETE FROM t USING w WHERE t.id = w.idd`, `statement: line 1, column 63: `, fault.Invalid},
 		{`DELETE FROM t WHERE img = 'x'::BLOB`, `blob_bytes(b)`, fault.Invalid},
-		{`DELETE FROM t RETURNING id`, `RETURNING is refused`, fault.Invalid},
+		{`DELETE FROM t RETURNING count(*)`, `RETURNING takes expressions over one row`, fault.Invalid},
 		{`UPDATE t SET nme = 'a'`, `statement: line 1, column 14: the table has no column "nme"`, fault.Invalid},
 		{`UPDATE t SET name = 'a', name = 'b'`, `statement: line 1, column 26: column name is set twice`, fault.Invalid},
 		{`UPDATE t SET id = nme || 'é', name = nome`, `statement: line 1, column 19: `, fault.Invalid},

@@ -26,23 +26,36 @@ type excerpt struct {
 // fragmentsOf is an excerpt of whole fragments, those that want says, in scan
 // order.
 func fragmentsOf(s *table.Snapshot, want func(id uint64) bool) *excerpt {
-	x := &excerpt{snapshot: s}
-	type span struct{ first, rows uint64 }
 	var spans []span
 	first := uint64(0)
 	for _, f := range s.Fragments() {
-		if want(f.ID) && f.Rows > 0 {
-			if n := len(spans); n > 0 && spans[n-1].first+spans[n-1].rows == first {
-				spans[n-1].rows += f.Rows
-			} else {
-				spans = append(spans, span{first, f.Rows})
-			}
-			x.rows += f.Rows
+		if want(f.ID) {
+			spans = append(spans, span{first, f.Rows})
 		}
 		first += f.Rows
 	}
+	return spansOf(s, spans)
+}
+
+// span is an interval of positions in scan order.
+type span struct{ first, rows uint64 }
+
+// spansOf is an excerpt of intervals, ascending.
+func spansOf(s *table.Snapshot, spans []span) *excerpt {
+	x := &excerpt{snapshot: s}
+	var joined []span
+	for _, next := range spans {
+		x.rows += next.rows
+		switch n := len(joined); {
+		case next.rows == 0:
+		case n > 0 && joined[n-1].first+joined[n-1].rows == next.first:
+			joined[n-1].rows += next.rows
+		default:
+			joined = append(joined, next)
+		}
+	}
 	x.requests = func() func(context.Context) (*table.ScanRequest, error) {
-		rest := spans
+		rest := joined
 		return func(context.Context) (*table.ScanRequest, error) {
 			if len(rest) == 0 {
 				return nil, nil

@@ -121,7 +121,7 @@ func (c *Change) fill(ctx context.Context, column arrow.Field, filled computed, 
 			return nil
 		})
 	}
-	changed, err := snapshot.Table().AddFilledColumn(ctx, "", table.Filling{
+	changed, err := snapshot.Table().AddFilledColumn(ctx, c.session.Branch, table.Filling{
 		Column: column, Input: f.input, Options: f.options(table.WriteOptions{}), Values: values,
 	})
 	if err != nil {

@@ -50,11 +50,11 @@ type columnCast struct {
 func (c *Change) prepareInsert(ctx context.Context) error {
 	ins := c.text.Insert
 	c.do = runInsert
-	if !ins.Returning.Empty() {
-		return c.text.ErrorAt(ins.Returning, "RETURNING is refused: rows that are written are not sent back; select them afterwards")
-	}
 	name, snapshot, err := c.existing(ctx)
 	if err != nil {
+		return err
+	}
+	if err := c.prepareReturning(ctx, snapshot, c.rowsAlias(ins.Alias)); err != nil {
 		return err
 	}
 	c.insert = &insertion{name: name, schema: snapshot.Schema()}
@@ -508,7 +508,7 @@ func (c *Change) insertInto(ctx context.Context, t *table.Table, params []arrow.
 			return o, shared, err
 		}
 	}
-	o, err = committed(ctx, f.into)
+	o, err = c.committed(ctx, f.into)
 	return o, shared, err
 }
 
@@ -581,11 +581,12 @@ func (c *Change) runBound(ctx context.Context, session Session, params []arrow.R
 // feedBytes is how many bytes of bound values are copied at once, about.
 const feedBytes = 32 << 20
 
-func committed(ctx context.Context, a *table.Appender) (Outcome, error) {
+func (c *Change) committed(ctx context.Context, a *table.Appender) (Outcome, error) {
 	snapshot, err := a.Commit(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
+	c.wrote.inserts(snapshot, a.Rows())
 	return Outcome{Rows: int64(a.Rows()), Version: snapshot.Version()}, nil
 }
 
@@ -635,6 +636,6 @@ func (c *Change) runDirect(ctx context.Context, t *table.Table, params []arrow.R
 		}
 		f.wrote += p.NumRows()
 	}
-	o, err := committed(ctx, a)
+	o, err := c.committed(ctx, a)
 	return o, true, err
 }

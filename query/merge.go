@@ -43,15 +43,15 @@ type mergeNames struct {
 // prepareMerge checks MERGE INTO.
 func (c *Change) prepareMerge(ctx context.Context) error {
 	m := c.text.Merge
-	if !m.Returning.Empty() {
-		return c.text.ErrorAt(m.Returning, "RETURNING is refused: rows that are changed are not sent back; select them afterwards")
-	}
 	name, snapshot, err := c.existing(ctx)
 	if err != nil {
 		return err
 	}
 	c.session.gifts, c.columns = &gifts{}, snapshot.Schema()
 	names := mergeNames{table: name, target: c.rowsAlias(m.Alias), source: engine.Quote(m.SourceName)}
+	if err := c.prepareReturning(ctx, snapshot, names.target); err != nil {
+		return err
+	}
 	if names.sourceColumns, err = c.mergeSource(ctx); err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (c *Change) runClause(ctx context.Context, m *table.Mutation, clause mergeC
 			if err != nil {
 				return err
 			}
-			fresh, err := m.Remove(addresses)
+			fresh, err := m.Delete(addresses)
 			rows += int64(len(fresh))
 			return twice(err, int64(len(fresh)), n)
 		})

@@ -21,14 +21,14 @@ import (
 // prepareDelete checks DELETE.
 func (c *Change) prepareDelete(ctx context.Context) error {
 	d := c.text.Delete
-	if !d.Returning.Empty() {
-		return c.text.ErrorAt(d.Returning, "RETURNING is refused: rows that are deleted are not sent back; select them before")
-	}
-	name, _, err := c.existing(ctx)
+	name, snapshot, err := c.existing(ctx)
 	if err != nil {
 		return err
 	}
 	alias := c.rowsAlias(d.Alias)
+	if err := c.prepareReturning(ctx, snapshot, alias); err != nil {
+		return err
+	}
 	rows := c.derive()
 	rows.add("SELECT " + alias + "." + table.RowAddr)
 	c.foundIn(rows, name, alias, d.Using, d.Where)
@@ -96,6 +96,7 @@ func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*tab
 	if err != nil {
 		return Outcome{}, err
 	}
+	c.wrote.mutates(m, snapshot)
 	return Outcome{Rows: int64(m.Removed()), Version: snapshot.Version()}, nil
 }
 
@@ -210,7 +211,7 @@ func (c *Change) removeFound(ctx context.Context, m *table.Mutation, query *deri
 		if err != nil {
 			return err
 		}
-		if _, err := m.Remove(addresses); err != nil {
+		if _, err := m.Delete(addresses); err != nil {
 			return err
 		}
 	}

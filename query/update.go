@@ -33,15 +33,15 @@ type rewriting struct {
 //	) AS s("_rowaddr", "_rowid", c0)
 func (c *Change) prepareUpdate(ctx context.Context) error {
 	u := c.text.Update
-	if !u.Returning.Empty() {
-		return c.text.ErrorAt(u.Returning, "RETURNING is refused: rows that are changed are not sent back; select them afterwards")
-	}
 	name, snapshot, err := c.existing(ctx)
 	if err != nil {
 		return err
 	}
 	c.session.gifts, c.columns = &gifts{}, snapshot.Schema()
 	alias := c.rowsAlias(u.Alias)
+	if err := c.prepareReturning(ctx, snapshot, alias); err != nil {
+		return err
+	}
 	set, err := c.assigned(snapshot.Schema(), u.Set)
 	if err != nil {
 		return err

@@ -35,6 +35,8 @@ type Mutation struct {
 	marks     map[int]*rowset.Marks
 	all       bool
 	removed   uint64
+	deleted   map[int]*rowset.Marks // those of Delete, which nothing comes in the place of
+	gone      uint64                // how many these are
 
 	written []*writtenRows
 	carrier *Carrier

@@ -12,7 +12,7 @@ import (
 	"github.com/flightblob/flightblob/schema"
 )
 
-// change is a statement that changes something.
+// change is a statement that changes something and answers rows.
 type change struct {
 	engine  *Engine
 	session query.Session
@@ -24,9 +24,15 @@ type change struct {
 // update is a change that answers a count.
 type update struct{ *change }
 
+// returning is a change whose rows are those that it changes: who asks for it as
+// an update gets their number.
+type returning struct{ update }
+
 var (
 	_ flightsvc.Statement = (*change)(nil)
+	_ flightsvc.Changer   = (*change)(nil)
 	_ flightsvc.Updater   = update{}
+	_ flightsvc.Changer   = returning{}
 )
 
 // prepareChange prepares a statement that does not read.
@@ -36,7 +42,10 @@ func (e *Engine) prepareChange(ctx context.Context, session query.Session, text 
 		return nil, err
 	}
 	c := &change{engine: e, session: session, text: text, planned: planned, params: paramsOf(planned.Params())}
-	if planned.IsUpdate() {
+	switch {
+	case planned.Returns():
+		return returning{update{c}}, nil
+	case planned.IsUpdate():
 		return update{c}, nil
 	}
 	return c, nil
@@ -55,27 +64,55 @@ func (c *change) Params() *arrow.Schema { return c.params }
 func (c *change) PlainScan() (flightsvc.PlainScan, bool) { return flightsvc.PlainScan{}, false }
 
 // Schema implements flightsvc.Statement.
-func (c *change) Schema(context.Context, schema.View, arrow.RecordBatch) (*arrow.Schema, error) {
+func (c *change) Schema(_ context.Context, view schema.View, _ arrow.RecordBatch) (*arrow.Schema, error) {
+	if c.planned.Returns() {
+		return c.planned.Returned(view)
+	}
 	return c.planned.Answers(), nil
 }
 
-// Query implements flightsvc.Statement: it carries out what answers a row.
-func (c *change) Query(ctx context.Context, params arrow.RecordBatch, row int, _ flightsvc.QueryOptions) (array.RecordReader, error) {
-	if c.planned.Answers() == nil {
-		return nil, fault.New(fault.Internal, "%s answers no rows", c.Kind())
+// Query implements flightsvc.Statement. What changes something is no query: it is
+// carried out once, by Change.
+func (c *change) Query(context.Context, arrow.RecordBatch, int, flightsvc.QueryOptions) (array.RecordReader, error) {
+	return nil, fault.New(fault.Internal, "%s is no query", c.Kind())
+}
+
+// Change implements flightsvc.Changer.
+func (c *change) Change(ctx context.Context, params []arrow.RecordBatch, o flightsvc.QueryOptions) (array.RecordReader, error) {
+	if c.planned.Returns() {
+		rows, _, err := c.planned.Return(ctx, params, queryOptions(o))
+		return rows, err
 	}
-	var bound []arrow.RecordBatch
-	if params != nil && params.NumCols() > 0 {
-		one := params.NewSlice(int64(row), int64(row)+1)
-		defer one.Release()
-		bound = []arrow.RecordBatch{one}
+	if c.params == nil {
+		params = []arrow.RecordBatch{nil}
 	}
-	done, err := c.planned.Run(ctx, bound)
-	if err != nil {
-		return nil, err
+	var answers []arrow.RecordBatch
+	defer func() {
+		for _, a := range answers {
+			a.Release()
+		}
+	}()
+	for _, batch := range params { // each row is a call of its own
+		rows := int64(1)
+		if batch != nil {
+			rows = batch.NumRows()
+		}
+		for row := range rows {
+			var bound []arrow.RecordBatch
+			if batch != nil {
+				bound = []arrow.RecordBatch{batch.NewSlice(row, row+1)}
+			}
+			done, err := c.planned.Run(ctx, bound)
+			for _, b := range bound {
+				b.Release()
+			}
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, done.Answer)
+		}
 	}
-	defer done.Answer.Release()
-	return array.NewRecordReader(c.planned.Answers(), []arrow.RecordBatch{done.Answer})
+	return array.NewRecordReader(c.planned.Answers(), answers)
 }
 
 // Update implements flightsvc.Updater.

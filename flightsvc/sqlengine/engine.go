@@ -128,10 +128,14 @@ func (s *stmt) Query(ctx context.Context, params arrow.RecordBatch, row int, o f
 		}
 		s.bound = nil // it may change with the next
 	}
-	return s.planned.Query(ctx, query.QueryOptions{
+	return s.planned.Query(ctx, queryOptions(o))
+}
+
+func queryOptions(o flightsvc.QueryOptions) query.QueryOptions {
+	return query.QueryOptions{
 		View: o.View, BatchBytes: o.Materialize.BatchBytes, MaxValue: o.Materialize.MaxValue,
 		Map: o.Materialize.Map, AsPrepared: true,
-	})
+	}
 }
 
 // bind gives the statement a row of parameters, unless it has that one already.

@@ -61,6 +61,26 @@ type MergeClauses struct {
 	Using      []Part // the columns equal on both sides
 	When       []WhenClause
 	Returning  Span
+	actions    []actionName
+}
+
+// actionName is the word merge_action in a list behind RETURNING.
+type actionName struct {
+	span  Span
+	alone bool // it is a whole item
+}
+
+// ActionNames puts the name of an action in the place of merge_action.
+func (m *MergeClauses) ActionNames(a Action) []Edit {
+	var edits []Edit
+	for _, n := range m.actions {
+		text := "'" + a.String() + "'"
+		if n.alone {
+			text += " AS merge_action"
+		}
+		edits = append(edits, Edit{Span: n.span, Text: text})
+	}
+	return edits
 }
 
 // WhenClause is WHEN match [AND condition] THEN action. For a row the first
@@ -117,7 +137,18 @@ func (c *cursor) merge(s *Statement) error {
 		m.When = append(m.When, w)
 	}
 	c.at = whens[len(whens)-1]
-	m.Returning, err = c.returning()
+	from := c.at + 1
+	if m.Returning, err = c.returning(); err != nil || m.Returning.Empty() {
+		return err
+	}
+	items, err := c.split(from, c.end)
+	for _, item := range items {
+		for i := item[0]; i < item[1]; i++ {
+			if c.word(i, "merge_action") && !c.op(i-1, ".") && !c.op(i+1, "(") && !c.op(i+1, ".") {
+				m.actions = append(m.actions, actionName{span: c.spanOf(i), alone: item[1] == item[0]+1})
+			}
+		}
+	}
 	return err
 }
 

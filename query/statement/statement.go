@@ -83,8 +83,25 @@ type Statement struct {
 }
 
 // IsUpdate says whether the statement is sent by the protocol's update path.
-// CALL is not: it answers a row.
-func (s *Statement) IsUpdate() bool { return !s.Kind.Reads() && s.Kind != Call }
+// CALL is not: it answers a row. What has RETURNING answers rows, too.
+func (s *Statement) IsUpdate() bool {
+	return !s.Kind.Reads() && s.Kind != Call && s.Returning().Empty()
+}
+
+// Returning is the list behind RETURNING, empty without.
+func (s *Statement) Returning() Span {
+	switch {
+	case s.Insert != nil:
+		return s.Insert.Returning
+	case s.Update != nil:
+		return s.Update.Returning
+	case s.Delete != nil:
+		return s.Delete.Returning
+	case s.Merge != nil:
+		return s.Merge.Returning
+	}
+	return Span{}
+}
 
 // ParamCount is the number of values to bind.
 func (s *Statement) ParamCount() int {
