@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flightblob/flightblob/internal/duration"
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/table"
 )
@@ -153,7 +154,7 @@ func (k Kind) parse(value any) (any, bool) {
 		return b, ok
 	case Duration:
 		if isText {
-			d, ok := ParseDuration(text)
+			d, ok := duration.Parse(text)
 			return d, ok
 		}
 		d, ok := value.(time.Duration)
@@ -167,40 +168,4 @@ func (k Kind) parse(value any) (any, bool) {
 		return t, ok
 	}
 	return nil, false
-}
-
-// units of a length of time, in the words that people and Lance's settings use.
-var units = map[string]time.Duration{
-	"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond,
-	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
-	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
-	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
-	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
-	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
-}
-
-// ParseDuration reads a length of time: numbers with units, such as 7d, 12h, 90
-// minutes or 1d 12h; a bare 0 is one too. It is never negative.
-func ParseDuration(s string) (time.Duration, bool) {
-	s = strings.TrimSpace(s)
-	if s == "0" {
-		return 0, true
-	}
-	var total time.Duration
-	for rest := s; rest != ""; {
-		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		n, err := strconv.ParseInt(rest[:digits], 10, 64)
-		if err != nil {
-			return 0, false
-		}
-		rest = strings.TrimLeft(rest[digits:], " ")
-		word := len(rest) - len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz"))
-		unit, ok := units[rest[:word]]
-		if !ok || n > int64((math.MaxInt64-total)/unit) {
-			return 0, false
-		}
-		total += time.Duration(n) * unit
-		rest = strings.TrimLeft(rest[word:], " ")
-	}
-	return total, s != ""
 }

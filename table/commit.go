@@ -31,6 +31,9 @@ func (t *Table) Commit(ctx context.Context, branch string, tx *manifest.Transact
 	if err == nil && creates(tx) && t.created != nil {
 		err = t.created(ctx)
 	}
+	if err == nil && t.env.committed != nil {
+		t.env.committed(ctx, snapshot)
+	}
 	return snapshot, err
 }
 

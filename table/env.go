@@ -62,9 +62,10 @@ type Env struct {
 	deletions *cache[string, *rowset.Deletions]
 	indexes   *cache[string, searcher]
 
-	queues queues
-	writer string // as manifests name who wrote them; "" for the default
-	now    func() time.Time
+	queues    queues
+	writer    string // as manifests name who wrote them; "" for the default
+	now       func() time.Time
+	committed func(context.Context, *Snapshot) // see OnCommit; may be nil
 }
 
 // NewEnv makes an environment. access names the roots and the prefixes that
@@ -87,6 +88,11 @@ func NewEnv(registry *objstore.Registry, access *objstore.Access, limits Limits)
 // SetWriter says how manifests that this environment publishes name their
 // writer, "library version". Call it before anything is written.
 func (e *Env) SetWriter(name string) { e.writer = name }
+
+// OnCommit sets what is done after each commit through this environment, with the
+// version that it published, before the commit is answered. It cannot fail the
+// commit, which has happened. Call it before anything is written.
+func (e *Env) OnCommit(done func(context.Context, *Snapshot)) { e.committed = done }
 
 // manifestKey identifies one published manifest. A version is immutable, but
 // its name is not enough: a table that was dropped and made anew has the same

@@ -15,6 +15,7 @@ import (
 	"github.com/flightblob/flightblob/objstore"
 	"github.com/flightblob/flightblob/objstore/cloud"
 	"github.com/flightblob/flightblob/table"
+	"github.com/flightblob/flightblob/table/maintain"
 )
 
 // defaultRoot is where tables lie if nothing else is said. Commands that serve
@@ -73,10 +74,23 @@ func openHouse(ctx context.Context, p *places, log *slog.Logger) (*house, error)
 	}
 	h.env = table.NewEnv(h.registry, objstore.NewAccess(allowed...), table.Limits{})
 	h.env.SetWriter("flightblob " + version)
+	h.env.OnCommit(func(ctx context.Context, s *table.Snapshot) { autoCleanup(ctx, log, s) })
 	if h.catalog, err = catalog.Open(ctx, roots, h.env); err != nil {
 		return nil, errors.Join(usageError{err}, h.close())
 	}
 	return h, nil
+}
+
+// autoCleanup cleans a table up whose settings ask for that after a commit.
+func autoCleanup(ctx context.Context, log *slog.Logger, s *table.Snapshot) {
+	report, due, err := maintain.AutoCleanup(ctx, s)
+	switch {
+	case err != nil:
+		log.WarnContext(ctx, "a cleanup after a commit failed; the commit stands", "table", s.Table().Name(), "error", err)
+	case due:
+		total := report.Total()
+		log.InfoContext(ctx, "cleaned up after a commit", "table", report.Table, "versions", len(report.Removed), "files", total.Files, "bytes", total.Bytes)
+	}
 }
 
 func (h *house) close() error { return h.registry.Close() }
