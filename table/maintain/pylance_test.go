@@ -135,7 +135,7 @@ lance.dataset(P).optimize.compact_files()
 `, clean: everything, policy: all,
 		},
 		{
-			name: "GC-5 GC-6 adopted sidecars and managed objects after deletes",
+			name: "GC-2 GC-5 GC-6 adopted sidecars and managed objects after deletes",
 			make: `
 lance.write_dataset(rows(0), P)
 append(P, 7)
