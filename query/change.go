@@ -156,10 +156,13 @@ func (c *Change) Run(ctx context.Context, params []arrow.RecordBatch) (Outcome, 
 	}
 	ctx, cancel := c.engine.withTimeout(ctx)
 	defer cancel()
-	for {
+	for try := 1; ; try++ {
 		o, err := c.do(ctx, c, params)
 		if !errors.Is(err, errColumns) {
 			return o, err
+		}
+		if try == columnTries {
+			return Outcome{}, fault.New(fault.Conflict, "query: the columns of the table were changed %d times while the statement was prepared; run it again", try)
 		}
 		again, err := c.engine.PrepareChange(ctx, c.session, c.text.Text)
 		if err != nil {
@@ -169,6 +172,9 @@ func (c *Change) Run(ctx context.Context, params []arrow.RecordBatch) (Outcome, 
 		*c = *again
 	}
 }
+
+// columnTries is how often a statement is prepared anew because of other columns.
+const columnTries = 20
 
 // errColumns says that the table has other columns than when the statement was
 // prepared.
