@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import subprocess
+import time
 
 import adbc_driver_flightsql.dbapi as dbapi
 import adbc_driver_manager
@@ -13,6 +14,7 @@ import pyarrow.flight as flight
 import pytest
 from adbc_driver_flightsql import ConnectionOptions, DatabaseOptions
 from referee.house import Statements
+from referee.rpc import field
 from referee.server import Server
 
 BLOB = lance.blob_field("img")
@@ -322,3 +324,173 @@ def test_commands(binary, house):
     run("branch", "delete", ["t", "b"])
     run("tag", "delete", ["t", "x"])
     assert house.lance().branches.list() == {} == house.lance().tags.list()
+
+
+class Reader:
+    """A client that asks for leases."""
+
+    def __init__(self, uri, seconds):
+        self.flight = flight.connect(uri)
+        self.options = flight.FlightCallOptions(headers=[(b"flightblob-lease", str(seconds).encode())])
+
+    def info(self, descriptor):
+        return self.flight.get_flight_info(descriptor, self.options)
+
+    def action(self, name, message):
+        """The answer to an action of the protocol about an info or an endpoint."""
+        (result,) = self.flight.do_action(flight.Action(name, field(1, message.serialize())))
+        return result.body.to_pybytes()
+
+    def cancel(self, info):
+        return self.action("CancelFlightInfo", info)
+
+    def renew(self, endpoint):
+        return flight.FlightEndpoint.deserialize(self.action("RenewFlightEndpoint", endpoint))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.flight.close()
+
+
+def leases(house):
+    """The leases that pylance sees, by version."""
+    found = {n: t for n, t in house.lance().tags.list().items() if n.startswith("flightblob-lease-")}
+    for tag in found.values():
+        assert tag["metadata"]["flightblob.lease.until"].endswith("Z")
+    return sorted(t["version"] for t in found.values())
+
+
+def comes(what, seconds=10):
+    """Waits until something is so."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come in time"
+        time.sleep(0.05)
+
+
+def cleaned(house, tagged=False):
+    """What pylance's most thorough cleanup leaves of the versions."""
+    house.lance().cleanup_old_versions(
+        older_than=datetime.timedelta(0), delete_unverified=True, error_if_tagged_old_versions=tagged
+    )
+    return [v["version"] for v in house.lance().versions()]
+
+
+def statement(sql):
+    """The descriptor of a Flight SQL query."""
+    kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+    return flight.FlightDescriptor.for_command(field(1, kind) + field(2, field(1, sql.encode())))
+
+
+DESCRIPTORS = {
+    "path": flight.FlightDescriptor.for_path("t"),
+    "json": flight.FlightDescriptor.for_command(b'{"table":"t"}'),
+    "scan": statement("SELECT * FROM t"),
+    "query": statement("SELECT id, img FROM t WHERE id >= 0"),
+    "version": statement("SELECT id, img FROM lance_scan('t', version := 2) WHERE id >= 0"),
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIPTORS, ids=lambda kind: f"GC-4 {kind}")
+def test_leases_of_tickets(house, kind):
+    """What a client was given tickets to stays, until it says so, whoever cleans up."""
+    written(house)
+    with Reader(house.server.uri, 600) as reader:
+        info = reader.info(DESCRIPTORS[kind])
+        assert leases(house) == [2]
+        assert [r["version"] for r in house.table("FROM lance_tags('t')").to_pylist()] == [2]
+        (endpoint,) = info.endpoints
+        ends = endpoint.expiration_time
+        now = datetime.datetime.now(datetime.UTC)
+        assert datetime.timedelta(seconds=580) < ends.as_py() - now <= datetime.timedelta(seconds=600)
+        lance.write_dataset(pictures([50]), house.path(), mode="overwrite")
+        with pytest.raises(OSError, match="flightblob-lease"):
+            cleaned(house, tagged=True)
+        assert cleaned(house) == [2, 3]
+        for _ in range(2):
+            rows = reader.flight.do_get(endpoint.ticket).read_all()
+            assert rows["id"].to_pylist() == list(range(20))
+            assert rows["img"].to_pylist() == [picture(n) for n in range(20)]
+        time.sleep(0.01)
+        renewed = reader.renew(endpoint)
+        assert renewed.ticket == endpoint.ticket
+        assert renewed.expiration_time.as_py() > ends.as_py()
+        assert leases(house) == [2]
+        assert reader.cancel(info) == b"\x08\x01"  # cancelled
+        comes(lambda: leases(house) == [])
+        assert cleaned(house) == [3]
+        with pytest.raises(Exception, match=r"version 2|no such statement|cancelled"):
+            reader.flight.do_get(endpoint.ticket).read_all()
+        with pytest.raises(Exception, match=r"has ended|expired|does not exist|cancelled"):
+            reader.renew(endpoint)
+
+
+def test_lease_of_a_slow_download(house):
+    """A stream that runs keeps its version beyond the end of the lease, while pylance cleans up beside it."""
+    for start in range(0, 40, 10):
+        rows = pictures(range(start, start + 10))
+        lance.write_dataset(rows, house.path(), mode="append" if start else "create", data_storage_version="2.2")
+    blobs = lance.blob_array([bytes([n]) * 5_000_000 for n in range(12)])
+    big = pa.table([pa.array(range(100, 112), pa.int64()), blobs], schema=SCHEMA)
+    big = lance.write_dataset(big, house.path(), mode="append", max_rows_per_file=2)
+    assert big.version == 5
+    with Reader(house.server.uri, 1) as reader:
+        (endpoint,) = reader.info(flight.FlightDescriptor.for_path("t")).endpoints
+        stream = reader.flight.do_get(endpoint.ticket)
+        ids = stream.read_chunk().data["id"].to_pylist()
+        lance.write_dataset(pictures([50]), house.path(), mode="overwrite")
+        for _ in range(8):  # well beyond one second
+            time.sleep(0.4)
+            assert cleaned(house) == [5, 6]
+        for chunk in stream:
+            for n, value in zip(chunk.data["id"].to_pylist(), chunk.data["img"].to_pylist(), strict=True):
+                assert value == (bytes([n - 100]) * 5_000_000 if n >= 100 else picture(n))
+                ids.append(n)
+        assert ids == [*range(40), *range(100, 112)]
+        comes(lambda: leases(house) == [])
+    assert cleaned(house) == [6]
+
+
+def test_leases_end(binary, tmp_path):
+    """By time, with the stream that asked for one, with the server; and where they cannot be had."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with Server(binary, root) as server, dbapi.connect(server.uri, autocommit=True) as connection:
+        house = House(root, server, connection)
+        written(house)
+        with Reader(server.uri, 1) as reader:
+            (endpoint,) = reader.info(DESCRIPTORS["path"]).endpoints
+            assert leases(house) == [2]
+            comes(lambda: leases(house) == [])
+            with pytest.raises(Exception, match="has ended"):
+                reader.renew(endpoint)
+            # The version is there, so that the ticket is still good.
+            assert reader.flight.do_get(endpoint.ticket).read_all().num_rows == 20
+        with Reader(server.uri, 600) as reader:
+            # A ticket written by hand is leased as long as its stream runs.
+            stream = reader.flight.do_get(flight.Ticket(b'{"table":"t","version":1,"lease":60}'))
+            assert stream.read_all().num_rows == 10
+            comes(lambda: leases(house) == [])
+            assert len(list(reader.flight.list_flights(options=reader.options))) == 1
+            assert leases(house) == []
+            for seconds in (b"soon", b"-1", b"1.5"):
+                options = flight.FlightCallOptions(headers=[(b"flightblob-lease", seconds)])
+                with pytest.raises(pa.ArrowInvalid, match="flightblob-lease"):
+                    reader.flight.get_flight_info(DESCRIPTORS["path"], options)
+            for _ in range(100):
+                info = reader.info(DESCRIPTORS["json"])
+            with pytest.raises(pa.ArrowInvalid, match="100 and 1000 are allowed"):
+                reader.info(DESCRIPTORS["json"])
+            reader.cancel(info)
+            comes(lambda: len(leases(house)) == 99)
+        options = {OPTION + "lease": "60"}
+        with dbapi.connect(server.uri, autocommit=True, conn_kwargs=options) as other, other.cursor() as cursor:
+            cursor.execute("SELECT * FROM lance_scan('t', version := 1)")
+            assert cursor.fetch_arrow_table().num_rows == 10
+            assert leases(house)[0] == 1
+    assert leases(house) == []
+    with Server(binary, root, arguments=["--read-only"]) as server, Reader(server.uri, 60) as reader:
+        with pytest.raises(Exception, match="writes nothing"):
+            reader.info(DESCRIPTORS["path"])

@@ -38,7 +38,7 @@ var flightActions = []flightAction{{
 	}),
 }, {
 	name:  flight.SetSessionOptionsActionType,
-	about: "Sets catalog, schema, branch, blobs, batch_bytes, max_message_bytes, profile, compression for the session. SetSessionOptionsRequest in, SetSessionOptionsResult out.",
+	about: "Sets catalog, schema, branch, blobs, batch_bytes, max_message_bytes, lease, profile, compression for the session. SetSessionOptionsRequest in, SetSessionOptionsResult out.",
 	do:    bare((*Server).setSessionOptions),
 }, {
 	name:  flight.GetSessionOptionsActionType,

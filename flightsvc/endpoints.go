@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/flightblob/flightblob/schema"
 	"github.com/flightblob/flightblob/table"
@@ -61,6 +63,9 @@ func (s *Server) endpoints(a *announcement) ([]*flight.FlightEndpoint, error) {
 	endpoints := make([]*flight.FlightEndpoint, len(parts))
 	for i, p := range parts {
 		one := *t
+		if a.pin != nil {
+			one.Pin = a.pin.key
+		}
 		if len(parts) > 1 {
 			one.Offset, one.Limit = p.offset, &p.rows
 		}
@@ -73,6 +78,9 @@ func (s *Server) endpoints(a *announcement) ([]*flight.FlightEndpoint, error) {
 			rows = int64(p.rows)
 		}
 		endpoints[i] = &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: b}, AppMetadata: partMetadata(a.snapshot, rows)}
+		if a.pin != nil {
+			endpoints[i].ExpirationTime = timestamppb.New(a.pin.end(time.Time{}))
+		}
 	}
 	return endpoints, nil
 }

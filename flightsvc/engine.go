@@ -63,6 +63,8 @@ type Statement interface {
 	// PlainScan says that the result is columns of one version of a table, in
 	// scan order and under their own names, and nothing else.
 	PlainScan() (PlainScan, bool)
+	// Snapshots are the versions that the statement reads.
+	Snapshots() []*table.Snapshot
 	// Again prepares the same text over the same versions as a statement of its
 	// own. It may be called while the statement is in use and after Close.
 	Again(ctx context.Context) (Statement, error)

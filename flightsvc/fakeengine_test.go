@@ -160,6 +160,13 @@ func (s *fakeStatement) Schema(_ context.Context, view schema.View, _ arrow.Reco
 	return numbers, nil
 }
 
+func (s *fakeStatement) Snapshots() []*table.Snapshot {
+	if s.snap == nil {
+		return nil
+	}
+	return []*table.Snapshot{s.snap}
+}
+
 func (s *fakeStatement) PlainScan() (PlainScan, bool) {
 	return PlainScan{Snapshot: s.snap}, s.word == "scan"
 }

@@ -62,6 +62,11 @@ func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, 
 	if err != nil {
 		return err
 	}
+	leave, err := s.keep(ctx, t, set, snap)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	rows, err := s.open(ctx, snap, t, set)
 	if err != nil {
 		return t.explain(snap, err)

@@ -25,11 +25,26 @@ func (s *Server) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) 
 	if r.ticket == nil {
 		return s.sqlInfo(ctx, r.sql, d)
 	}
-	a, err := s.announce(ctx, r.ticket)
+	return s.tableInfo(ctx, r.ticket, d, true)
+}
+
+// tableInfo is the info of a read by path or JSON. With keep its version is
+// pinned, if the call wants that.
+func (s *Server) tableInfo(ctx context.Context, t *Ticket, d *flight.FlightDescriptor, keep bool) (*flight.FlightInfo, error) {
+	a, err := s.announce(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	if keep {
+		a.pin, err = s.pin(ctx, a.settings, []*table.Snapshot{a.snapshot})
+		if err != nil {
+			return nil, err
+		}
+	}
 	endpoints, err := s.endpoints(a)
+	if err != nil {
+		s.pins.drop(a.pin)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +108,12 @@ func (s *Server) ListFlights(c *flight.Criteria, stream flight.FlightService_Lis
 // itself must end.
 func (s *Server) listed(ctx context.Context, name catalog.Name, path []string) (*flight.FlightInfo, error) {
 	d := &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: path}
-	info, err := s.GetFlightInfo(ctx, d)
+	t, err := pathTicket(path)
 	if err == nil {
-		return info, nil
+		var info *flight.FlightInfo
+		if info, err = s.tableInfo(ctx, t, d, false); err == nil {
+			return info, nil
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -110,6 +128,8 @@ func (s *Server) listed(ctx context.Context, name catalog.Name, path []string) (
 // announcement is what can be said of a request without answering it.
 type announcement struct {
 	snapshot *table.Snapshot
+	settings settings
+	pin      *pin          // nil for none
 	ticket   *Ticket       // pinned to snapshot and to the settings
 	schema   *arrow.Schema // exactly the stream's
 	rows     int64         // -1 = unknown
@@ -125,7 +145,7 @@ func (s *Server) announce(ctx context.Context, t *Ticket) (*announcement, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &announcement{snapshot: snap, rows: -1, bytes: -1}
+	a := &announcement{snapshot: snap, settings: set, rows: -1, bytes: -1}
 	if t.Ranges != nil {
 		a.schema, err = materialize.RangeSchema, checkRanges(snap, t)
 		a.rows = int64(len(t.Ranges))

@@ -25,6 +25,7 @@ type lease struct {
 	key       string
 	principal string
 	query     *query
+	pin       *pin // keeps the versions that the query reads; nil for none
 
 	mu        sync.Mutex
 	cancelled bool
@@ -63,16 +64,26 @@ var errTimeLimit = fmt.Errorf("the longest that this server allows: %w", context
 var errCancelled = fmt.Errorf("statement: cancelled by its client: %w", context.Canceled)
 
 // lend makes a lease of a planned query, whose prepared statement waits for the
-// first reader unless the query needs none.
-func (s *Server) lend(c caller, q *query) (*lease, time.Time) {
+// first reader unless the query needs none. Its versions are pinned if the call
+// wants that.
+func (s *Server) lend(ctx context.Context, c caller, q *query) (*lease, time.Time, error) {
 	l := &lease{key: newKey(), principal: c.principal, query: q, readers: map[*reading]struct{}{}}
+	set, err := s.settings(ctx, &Ticket{})
+	if err == nil {
+		l.pin, err = s.pin(ctx, set, q.statement.Snapshots())
+	}
+	if err != nil {
+		s.closeStatement(q.statement)
+		q.params.release()
+		return nil, time.Time{}, err
+	}
 	until := s.leases.put(l.key, c.owner(), l)
 	if q.plain == nil {
 		s.spares.put(l.key, c.owner(), q.statement)
 	} else {
 		s.closeStatement(q.statement)
 	}
-	return l, until
+	return l, l.pin.end(until), nil
 }
 
 // dropLease ends what a lease still holds; its readers go on.
@@ -83,6 +94,7 @@ func (s *Server) dropLease(l *lease) {
 	if r, ok := s.ahead.take(l.key); ok {
 		r.Release()
 	}
+	s.pins.drop(l.pin)
 	l.query.params.release()
 }
 
@@ -118,7 +130,7 @@ func (s *Server) leaseOf(ctx context.Context, handle []byte) (*lease, int, time.
 			return nil, 0, time.Time{}, fault.New(fault.Invalid, "ticket: the statement has %d endpoints, none is %s", len(l.query.parts), quote(number))
 		}
 	}
-	return l, part, until, nil
+	return l, part, l.pin.end(until), nil
 }
 
 // enter registers a reader. The context it gives ends with the call's, with
@@ -137,6 +149,7 @@ func (s *Server) enter(ctx context.Context, l *lease) (context.Context, func(), 
 		return nil, nil, errNoLease
 	}
 	l.readers[r] = struct{}{}
+	unpin := s.pins.enter(l.pin)
 	s.reading.Store(l.key, l)
 	ctx, stop := s.limited(ctx)
 	return ctx, func() {
@@ -148,6 +161,7 @@ func (s *Server) enter(ctx context.Context, l *lease) (context.Context, func(), 
 			s.reading.Delete(l.key)
 		}
 		l.mu.Unlock()
+		unpin()
 		l.query.params.release()
 		close(r.ended)
 	}, nil
@@ -194,6 +208,7 @@ func (s *Server) cancel(ctx context.Context, l *lease) flight.CancelStatus {
 	if st, ok := s.spares.take(l.key); ok {
 		s.closeStatement(st)
 	}
+	s.pins.drop(l.pin)
 	timeout := time.NewTimer(cancelWait)
 	defer timeout.Stop()
 	for _, ended := range waits {
@@ -209,18 +224,25 @@ func (s *Server) cancel(ctx context.Context, l *lease) flight.CancelStatus {
 }
 
 // cancelInfo implements CancelFlightInfo for the endpoints of an info. Reads of
-// tables by path or JSON are bound to no statement and end with their stream.
+// tables by path or JSON are bound to no statement and end with their stream; what
+// keeps their version ends with the last one of these.
 func (s *Server) cancelInfo(ctx context.Context, info *flight.FlightInfo) (flight.CancelStatus, error) {
 	if len(info.GetEndpoint()) == 0 {
 		return 0, fault.New(fault.Invalid, "CancelFlightInfo: the info has no endpoint")
 	}
-	found := map[*lease]bool{}
+	found, unpinned := map[*lease]bool{}, false
 	for _, e := range info.Endpoint {
 		r, err := routeTicket(e.GetTicket())
 		if err != nil {
 			return 0, err
 		}
 		if r.sql == nil {
+			pin, err := s.pinOf(ctx, r.ticket)
+			if err != nil {
+				return 0, err
+			}
+			s.pins.drop(pin)
+			unpinned = unpinned || pin != nil
 			continue
 		}
 		handle, ok, err := statementHandle(r.sql)
@@ -241,7 +263,7 @@ func (s *Server) cancelInfo(ctx context.Context, info *flight.FlightInfo) (fligh
 		}
 		found[l] = true
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && !unpinned {
 		return flight.CancelStatusNotCancellable, nil
 	}
 	result := flight.CancelStatusCancelled
@@ -264,7 +286,7 @@ func (s *Server) renew(ctx context.Context, e *flight.FlightEndpoint) (*flight.F
 		return nil, err
 	}
 	if r.sql == nil {
-		return e, nil
+		return s.renewPin(ctx, r.ticket, e)
 	}
 	handle, ok, err := statementHandle(r.sql)
 	if err != nil || !ok {
@@ -277,6 +299,32 @@ func (s *Server) renew(ctx context.Context, e *flight.FlightEndpoint) (*flight.F
 	_, until, ok := s.leases.get(l.key, true)
 	if !ok {
 		return nil, errNoLease
+	}
+	if l.pin != nil {
+		if _, err := s.pins.renew(ctx, l.pin); err != nil {
+			return nil, err
+		}
+	}
+	until = l.pin.end(until)
+	return &flight.FlightEndpoint{Ticket: e.Ticket, Location: e.Location, AppMetadata: e.AppMetadata, ExpirationTime: timestamppb.New(until)}, nil
+}
+
+// renewPin renews what keeps the version of a read by path or JSON. Tickets that
+// never had such a thing do not expire.
+func (s *Server) renewPin(ctx context.Context, t *Ticket, e *flight.FlightEndpoint) (*flight.FlightEndpoint, error) {
+	if t.Pin == "" {
+		return e, nil
+	}
+	pin, err := s.pinOf(ctx, t)
+	if err == nil && pin == nil {
+		err = errUnpinned
+	}
+	if err != nil {
+		return nil, err
+	}
+	until, err := s.pins.renew(ctx, pin)
+	if err != nil {
+		return nil, err
 	}
 	return &flight.FlightEndpoint{Ticket: e.Ticket, Location: e.Location, AppMetadata: e.AppMetadata, ExpirationTime: timestamppb.New(until)}, nil
 }

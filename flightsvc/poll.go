@@ -260,7 +260,10 @@ func (s *Server) PollFlightInfo(ctx context.Context, d *flight.FlightDescriptor)
 	if err != nil {
 		return nil, err
 	}
-	l, until := s.lend(c, q)
+	l, until, err := s.lend(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
 	if q.plain == nil {
 		set, err := s.settings(ctx, &Ticket{})
 		if err != nil {
@@ -301,6 +304,7 @@ func (s *Server) pollAgain(ctx context.Context, handle []byte) (*flight.PollInfo
 
 // polled tells how far a lease is. A failed statement answers its error.
 func (s *Server) polled(l *lease, until time.Time) (*flight.PollInfo, error) {
+	until = l.pin.end(until)
 	l.mu.Lock()
 	cancelled := l.cancelled
 	l.mu.Unlock()

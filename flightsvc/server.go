@@ -89,6 +89,7 @@ type Server struct {
 	spares   *shelf[Statement] // by lease
 	ahead    *shelf[*run]      // by lease
 	puts     *puts
+	pins     *pins
 	reading  sync.Map     // leases with running streams, by key
 	bound    atomic.Int64 // bytes of all parameters
 
@@ -128,6 +129,7 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 		health: health.NewServer(),
 	}
 	s.puts = newPuts(int64(cmp.Or(opts.MaxPuts, defaultPuts)), cmp.Or(opts.PutBytes, defaultPutBytes))
+	s.pins = newPins(opts.Log, s.redact)
 	s.sessions = newShelf[*session](opts.SessionIdle, maxSessions/10, maxSessions, nil)
 	s.prepared = newShelf(opts.PreparedIdle, maxPreparedOfOwner, maxPrepared, (*prepared).drop)
 	s.leases = newShelf(opts.Lease, maxLeasesOfOwner, maxLeases, s.dropLease)
@@ -137,13 +139,14 @@ func New(cat *catalog.Catalog, opts Options) (*Server, error) {
 }
 
 // Close drops what is kept for clients and ends the statements that run for
-// them. Call it when the gRPC server has stopped, before the engine is closed.
+// them, and gives back what it kept from cleanups. Call it when the gRPC server has stopped, before the engine is closed.
 func (s *Server) Close() {
 	s.leases.close()
 	s.ahead.close()
 	s.spares.close()
 	s.prepared.close()
 	s.sessions.close()
+	s.pins.close()
 	s.background.Wait()
 }
 

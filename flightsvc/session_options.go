@@ -25,6 +25,7 @@ const (
 	optionProfile    = "profile"
 	optionCompress   = "compression"
 	optionBranch     = "branch"
+	optionLease      = "lease"
 )
 
 var optionNames = map[string]string{
@@ -33,6 +34,7 @@ var optionNames = map[string]string{
 	headerCatalog: optionCatalog, headerSchema: optionSchema, headerBlobs: optionBlobs, headerBatchBytes: optionBatchBytes,
 	headerMaxMessage: optionMaxMessage, headerProfile: optionProfile, headerCompress: optionCompress,
 	optionBranch: optionBranch, headerBranch: optionBranch,
+	optionLease: optionLease, headerLease: optionLease,
 }
 
 // sessionOption is an option's value, and the name and form it was given in.
@@ -115,6 +117,9 @@ func (s *Server) checkOption(ctx context.Context, in *session, name string, v *f
 		ok = err == nil && text != ""
 	case optionBranch:
 		ok = text == manifest.MainBranch || manifest.CheckBranchName(text) == nil
+	case optionLease:
+		_, err := parseLease("", text)
+		ok = err == nil && text != ""
 	case optionBatchBytes, optionMaxMessage:
 		n, err := strconv.ParseInt(text, 10, 64)
 		ok = err == nil && n >= 0

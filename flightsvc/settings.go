@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -20,6 +21,7 @@ const (
 	headerMaxMessage = "flightblob-max-message-bytes"
 	headerProfile    = "flightblob-profile"
 	headerCompress   = "flightblob-compression"
+	headerLease      = "flightblob-lease"
 	headerUserAgent  = "user-agent"
 )
 
@@ -51,6 +53,8 @@ type settings struct {
 	// compression is that of record batches. Not every client undoes it, so it
 	// must be asked for.
 	compression wire.Compression
+	// lease is how long versions are kept for the client, 0 for not at all.
+	lease time.Duration
 }
 
 // sources are the places that a choice can come from, strongest first: the
@@ -88,6 +92,15 @@ func (src sources) resolve() (settings, error) {
 
 	value, from = src.pick("", headerCompress, optionCompress)
 	if set.compression, err = parseCompression(from, value); err != nil {
+		return set, err
+	}
+
+	lease := ""
+	if src.ticket.Lease > 0 {
+		lease = strconv.FormatInt(src.ticket.Lease, 10)
+	}
+	value, from = src.pick(lease, headerLease, optionLease)
+	if set.lease, err = parseLease(from, value); err != nil {
 		return set, err
 	}
 

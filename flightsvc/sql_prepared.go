@@ -181,7 +181,10 @@ func (s *Server) preparedInfo(ctx context.Context, m *flightpb.CommandPreparedSt
 	if err != nil {
 		return nil, err
 	}
-	l, until := s.lend(c, q)
+	l, until, err := s.lend(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
 	return l.info(d, until, q.rows(), -1)
 }
 
@@ -211,7 +214,10 @@ func (s *Server) preparedGet(ctx context.Context, m *flightpb.CommandPreparedSta
 		return err
 	}
 	q.parts = undivided(q)
-	l, _ := s.lend(c, q)
+	l, _, err := s.lend(ctx, c, q)
+	if err != nil {
+		return err
+	}
 	defer func() {
 		if l, ok := s.leases.take(l.key); ok {
 			s.dropLease(l)

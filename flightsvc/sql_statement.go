@@ -139,7 +139,10 @@ func (s *Server) statementInfo(ctx context.Context, m *flightpb.CommandStatement
 	if err != nil {
 		return nil, err
 	}
-	l, until := s.lend(c, q)
+	l, until, err := s.lend(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
 	return l.info(d, until, q.rows(), -1)
 }
 

@@ -31,6 +31,10 @@ type Ticket struct {
 	BatchBytes      int64 // 0 = not given
 	MaxMessageBytes int64 // 0 = not given
 
+	Lease int64 // seconds that the version is kept for the client, 0 = not given; not of minted tickets
+
+	// Pin is the key of the pin that keeps the version. For minted tickets only.
+	Pin string
 	// Minted says that this server made the ticket, so that it names its branch.
 	Minted bool
 	// Committed is when the pinned version was committed, in Unix nanoseconds: a
@@ -83,7 +87,7 @@ func (t *Ticket) Append(dst []byte) ([]byte, error) {
 		Columns: t.Columns, Blobs: t.Blobs, Tag: t.Ref.Tag, Branch: t.Ref.Branch,
 		Limit: t.Limit, Offset: t.Offset, Column: t.Column,
 		Filter: t.Filter, BatchBytes: t.BatchBytes, MaxMessageBytes: t.MaxMessageBytes, Profile: t.Profile,
-		Version: t.Ref.Version, Committed: t.Committed,
+		Version: t.Ref.Version, Committed: t.Committed, Pin: t.Pin,
 	}
 	if t.Rows != nil {
 		wire.Rows = &t.Rows
@@ -130,6 +134,7 @@ type ticketJSON struct {
 	MaxMessageBytes int64        `json:"max_message_bytes,omitempty"`
 	Committed       int64        `json:"committed,omitempty"`
 	Profile         string       `json:"profile,omitempty"`
+	Pin             string       `json:"pin,omitempty"`
 }
 
 // parseRequest reads the JSON of a ticket or command, strictly.
@@ -157,6 +162,9 @@ func parseRequest(b []byte, minted bool) (*Ticket, error) {
 	if minted {
 		o.decode("committed", "a whole number", &t.Committed)
 		o.string("profile", &t.Profile)
+		o.string("pin", &t.Pin)
+	} else {
+		o.size("lease", &t.Lease)
 	}
 	o.exclude("rows", "filter", "limit", "offset")
 	o.together("column", "ranges")

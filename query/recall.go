@@ -38,7 +38,7 @@ type findings struct {
 }
 
 // place is where a text stands, which decides what its names mean.
-type place struct{ catalog, schema, shape string }
+type place struct{ catalog, schema, branch, shape string }
 
 // recall remembers the statements that were used last. Its methods may be called
 // from any goroutine.
@@ -65,7 +65,9 @@ const (
 
 func newRecall() *recall { return &recall{texts: map[place]*list.Element{}} }
 
-func (r *run) placeOf(sql string) place { return place{r.catalog(), r.schema(), statement.Shape(sql)} }
+func (r *run) placeOf(sql string) place {
+	return place{r.catalog(), r.schema(), r.session.Branch, statement.Shape(sql)}
+}
 
 // get finds what is known of a text, nil when nothing is.
 func (c *recall) get(p place) *known {

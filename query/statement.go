@@ -3,6 +3,8 @@ package query
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,6 +15,7 @@ import (
 	"github.com/flightblob/flightblob/query/engine"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
 )
 
 // Param is a parameter of a statement.
@@ -56,6 +59,7 @@ type plan struct {
 	unknown  bool
 	counted  *relation // its rows are all that the statement counts
 	pins     []Pin
+	read     []*table.Snapshot
 }
 
 // Prepare parses, checks and plans one statement: names, types, and what is done
@@ -172,6 +176,7 @@ func (s *Statement) on(ctx context.Context, r *run) (*plan, error) {
 	s.name(p.columns)
 	r.mu.Lock()
 	p.pins = append([]Pin(nil), r.pins...)
+	p.read = slices.Collect(maps.Values(r.snapshots))
 	r.mu.Unlock()
 	return p, nil
 }
@@ -304,6 +309,9 @@ func (s *Statement) Params() []Param { return s.params }
 // Pins are the versions that the unpinned tables of the statement had when it
 // was prepared. A Session with them sees the same.
 func (s *Statement) Pins() []Pin { return s.plan.pins }
+
+// Snapshots are all versions that the statement reads.
+func (s *Statement) Snapshots() []*table.Snapshot { return s.plan.read }
 
 // Known says whether the types of the result are known: parameters can leave
 // them open until values are bound.

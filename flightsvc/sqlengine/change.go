@@ -10,6 +10,7 @@ import (
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
 )
 
 // change is a statement that changes something and answers rows.
@@ -62,6 +63,10 @@ func (c *change) Params() *arrow.Schema { return c.params }
 
 // PlainScan implements flightsvc.Statement.
 func (c *change) PlainScan() (flightsvc.PlainScan, bool) { return flightsvc.PlainScan{}, false }
+
+// Snapshots implements flightsvc.Statement; what a change reads is chosen when it
+// is carried out.
+func (c *change) Snapshots() []*table.Snapshot { return nil }
 
 // Schema implements flightsvc.Statement.
 func (c *change) Schema(_ context.Context, view schema.View, _ arrow.RecordBatch) (*arrow.Schema, error) {

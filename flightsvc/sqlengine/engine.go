@@ -16,6 +16,7 @@ import (
 	"github.com/flightblob/flightblob/query"
 	"github.com/flightblob/flightblob/query/statement"
 	"github.com/flightblob/flightblob/schema"
+	"github.com/flightblob/flightblob/table"
 )
 
 // Engine is a flightsvc.Engine.
@@ -98,6 +99,9 @@ func (s *stmt) Params() *arrow.Schema { return s.params }
 
 // PlainScan implements flightsvc.Statement.
 func (s *stmt) PlainScan() (flightsvc.PlainScan, bool) { return s.plain, s.isPlain }
+
+// Snapshots implements flightsvc.Statement.
+func (s *stmt) Snapshots() []*table.Snapshot { return s.planned.Snapshots() }
 
 // Schema implements flightsvc.Statement.
 func (s *stmt) Schema(ctx context.Context, view schema.View, params arrow.RecordBatch) (*arrow.Schema, error) {
