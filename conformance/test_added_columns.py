@@ -38,7 +38,7 @@ def numbers(first, n, managed=False):
     )
 
 
-@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
+@pytest.mark.parametrize("stable", [False, True], ids=["RWR-8 addresses", "RWR-8 stable ids"])
 def test_columns_with_values(house, stable):
     """RWR-8: a file for each fragment, beside deleted rows; the same values, lineage and indexes as after pylance's
     add_columns; then both go on with it."""
@@ -85,7 +85,7 @@ def test_columns_with_values(house, stable):
     )
 
 
-@pytest.mark.parametrize("managed", [False, True], ids=["plain", "managed"])
+@pytest.mark.parametrize("managed", [False, True], ids=["RWR-8 plain", "RWR-8 managed"])
 def test_blobs_as_values(house, tmp_path, managed):
     """RWR-8: a blob column of computed bytes and one of references, each file with its own ids; pylance reads,
     compacts and reads again."""
