@@ -1,5 +1,6 @@
 """Compaction beside pylance, both ways: it judges tables that it wrote and we compacted, and we read the reverse."""
 
+import contextlib
 import datetime
 import json
 import random
@@ -384,6 +385,46 @@ def test_three_ways(binary, house, client, maker):
         assert contents(lance.dataset(path)) == expected(range(50, 600))
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1"], ids="LEG-5 LEG-10 {}".format)
+def test_formats_in_one_table(house, client, maker, version):
+    """Rows of format 2.2 that we put into a table of an older one, whose blob column changes with them; pylance reads,
+    appends in the old format, and both compact it to 2.2."""
+    name = f"mixed_{version[-1]}"
+    path = str(maker.root / f"{name}.lance")
+    marked = pa.field("img", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), marked])
+
+    def legacy(numbers):
+        columns = [
+            pa.array(numbers, pa.int64()),
+            [f"n{n % 10}" for n in numbers],
+            [picture(n) or b"-" for n in numbers],
+        ]
+        return pa.table(columns, schema=schema)
+
+    def held(numbers, old):
+        return sorted((n, f"n{n % 10}", picture(n) or b"-" if n in old else picture(n)) for n in numbers)
+
+    lance.write_dataset(legacy(range(40)), path, data_storage_version=version)
+    assert client.put(pictures(range(40, 60)), table=name, mode="append", file_version="2.2")["version"] == 2
+    dataset = lance.dataset(path)
+    dataset.validate()
+    assert contents(dataset) == held(range(60), range(40))
+    lance.write_dataset(legacy(range(60, 80)), path, mode="append")
+    old = [*range(40), *range(60, 80)]
+    with pytest.raises(dbapi.Error, match=r"data_storage_version.*LEG-10"):
+        compact(house, name)
+    assert compact(house, name, data_storage_version="2.2")["fragments_removed"] == 3
+    dataset = lance.dataset(path)
+    dataset.validate()
+    assert contents(dataset) == held(range(80), old)
+    dataset.delete("id = 3")
+    dataset.optimize.compact_files(data_storage_version="2.2", materialize_deletions_threshold=0.0)
+    got = client.get(table=name)
+    left = [n for n in range(80) if n != 3]
+    assert sorted(zip(*(c.to_pylist() for c in got.columns), strict=True)) == held(left, old)
+
+
 @pytest.mark.parametrize("managed", [False, True], ids=["plain", "managed"])
 def test_compacted_by_pylance(house, maker, client, managed):
     """What we wrote in many fragments, pylance compacts; we read it, and compact it again."""
@@ -418,7 +459,11 @@ def test_beside_pylance(house, maker, stable):
         rng, following = random.Random(3), 200
         try:
             while not stop.is_set():
-                if rng.random() < 0.6:
+                what = rng.random()
+                if what < 0.1:
+                    with contextlib.suppress(OSError):  # it lost to a compaction of ours
+                        lance.dataset(path).optimize.compact_files(target_rows_per_fragment=60)
+                elif what < 0.6:
                     lance.write_dataset(pictures(range(following, following + 20)), path, mode="append")
                     alive.update(range(following, following + 20))
                     following += 20

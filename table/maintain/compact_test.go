@@ -354,6 +354,49 @@ func TestCompactInParts(t *testing.T) {
 	}
 }
 
+// TestCompactCommitsInParts has more tasks than one commit takes. What others
+// delete before a part begins is part of it.
+func TestCompactCommitsInParts(t *testing.T) {
+	t.Parallel()
+	m := objstore.NewMem("m")
+	tbl := in(t, m)
+	if err := write(t.Context(), tbl, true, 132); err != nil {
+		t.Fatal(err)
+	}
+	target := uint64(20)
+	deleted := false
+	r, err := maintain.Compact(t.Context(), tbl, maintain.CompactOptions{TargetRows: &target, Progress: func(p maintain.CompactProgress) {
+		if deleted {
+			return
+		}
+		deleted = true
+		mutation, err := tbl.Mutate(t.Context(), "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer mutation.Abort()
+		_, err = mutation.Remove([]uint64{131<<32 | 4})
+		_, err2 := mutation.Commit(t.Context(), table.MutationOptions{})
+		if err := errors.Join(err, err2); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err != nil || r.Commits != 2 || r.FragmentsAdded != 66 || r.Rows != 1319 || len(r.Skipped) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, rows := tabletest.ScanAll(t, r.Snapshot, table.ScanRequest{})
+	for i, row := range rows {
+		want := i
+		if i >= 1314 {
+			want = i + 1
+		}
+		if got := fmt.Sprint(row["id"]); got != fmt.Sprint(want) {
+			t.Fatalf("row %d has id %s, want %d", i, got, want)
+		}
+	}
+}
+
 func TestCompactOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	m := objstore.NewMem("m")
