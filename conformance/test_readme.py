@@ -1,11 +1,11 @@
-"""What README.md, docs/clients.md and docs/sql.md tell their readers to type works."""
+"""What README.md and the pages of docs/ tell their readers to type works."""
 
 import shutil
 
 import pytest
 from referee import documents, java
 
-DOCUMENTS = ["README.md", "docs/clients.md", "docs/sql.md"]
+DOCUMENTS = ["README.md", "docs/clients.md", "docs/operations.md", "docs/sql.md"]
 # Languages whose programs are not run everywhere; each has a test of its own.
 APART = {"java": lambda: java.driver(), "go": lambda: shutil.which("go")}
 

@@ -634,3 +634,23 @@ def test_notices(house):
     log = house.log.read_text()
     assert log.count("stop or upgrade every other client") == 2
     assert log.count("branches that went with the table") == 1
+
+
+@pytest.mark.parametrize("way", ["action", "statement", "creation"], ids="GC-13 {}".format)
+def test_opting_in_is_told(house, way):
+    """Whoever opts a table in learns what all other clients that maintain it must do first; once, not at each write.
+
+    It cannot be enforced: a cleanup that does not know managed blobs is one that ignores the flags of the table."""
+    client = fl.connect(house.uri)
+    managed = " WITH (managed = true)" if way == "creation" else ""
+    before = house.log.read_text().count("stop or upgrade every other client")
+    house.run(f"CREATE TABLE t (id INT, img LANCE_BLOB){managed}")
+    if way == "action":
+        told = action(client, "set", table="t", managed=True)
+        assert "can delete objects that are in use" in told["notice"]
+    elif way == "statement":
+        house.run("ALTER TABLE t SET (managed = true)")
+    house.run("INSERT INTO t VALUES (1, 'a'::BLOB)")
+    assert "notice" not in action(client, "set", table="t", managed=True)
+    assert house.log.read_text().count("stop or upgrade every other client") == before + 1
+    assert house.lance("t").schema.metadata[b"lance.blob.managed"] == b"true"

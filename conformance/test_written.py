@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileReader, LanceFileWriter
 from referee import tables, written
 from referee.compare import array_difference, one
 
@@ -203,6 +204,27 @@ def test_descriptors_of_references(writer, version):
     dataset = writer.write(schema, pa.table({"b": descriptors}), version, check=False)
     got = dataset.scanner(blob_handling="blobs_descriptions").to_table()
     agree(pa.table({"b": descriptors}), got, "descriptors")
+
+
+@pytest.mark.parametrize("version", ["2.2", "2.3"], ids="NUL-5 {}".format)
+def test_no_child_of_a_descriptor_is_null(tmp_path, version):
+    """pylance's writer takes descriptors whose children may be null, and none whose children are. What a null child
+    means to a reader (NUL-2, NUL-4) is tried on descriptors made by hand, in materialize."""
+    numbers = {"kind": pa.uint8(), "position": pa.uint64(), "size": pa.uint64(), "blob_id": pa.uint32()}
+    kind = pa.struct([*numbers.items(), ("blob_uri", pa.utf8())])
+    schema = pa.schema([pa.field("b", kind, metadata={"lance-encoding:packed": "true"})])
+    whole = {"kind": 0, "position": 0, "size": 0, "blob_id": 0, "blob_uri": ""}
+
+    def write(name, values):
+        path = str(tmp_path / name)
+        with LanceFileWriter(path, schema=schema, version=version) as out:
+            out.write_batch(pa.record_batch([pa.array(values, kind)], schema=schema))
+        return LanceFileReader(path).read_all().to_table()["b"].to_pylist()
+
+    assert write("whole", [whole, None, whole]) == [whole, None, whole]
+    for child in kind:
+        with pytest.raises(NotImplementedError):
+            write(child.name, [whole, {**whole, child.name: None}])
 
 
 def test_other_writers_go_on(writer):

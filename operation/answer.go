@@ -120,8 +120,13 @@ func (o *Operation) JSON(shown string, a *Answer) (json.RawMessage, error) {
 // Lines gives the answer for a terminal: the report, or a line for each value.
 func (o *Operation) Lines(shown string, a *Answer) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: version %d\n", shown, a.Version)
-	for i, v := range a.Values {
+	values := a.Values
+	if a.Report != "" {
+		values = nil
+	} else {
+		fmt.Fprintf(&b, "%s: version %d\n", shown, a.Version)
+	}
+	for i, v := range values {
 		if v == nil {
 			continue
 		}

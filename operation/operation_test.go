@@ -122,6 +122,10 @@ func TestAnswerInAllForms(t *testing.T) {
 	if got, want := o.Lines("t", done), "t: version 7\n  to: x\n  sure: true\nlook \"here\"\n"; got != want {
 		t.Errorf("lines %q, want %q", got, want)
 	}
+	done.Report = "would do this\nand that"
+	if got, want := o.Lines("t", done), "would do this\nand that\nlook \"here\"\n"; got != want {
+		t.Errorf("lines with a report %q, want %q", got, want)
+	}
 }
 
 // TestList checks what CALL, the actions and the commands rely on.
