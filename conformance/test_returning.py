@@ -118,8 +118,31 @@ def test_rows_of_changes(house, stable, managed):
     del want[100]
     assert house.rows("UPDATE t SET name = 'x' WHERE id = -1 RETURNING id") == []
     assert contents(house) == sorted((n, *v) for n, v in want.items())
+    assert not list(house.path("t").glob("_refs/tags/*")), "what was kept for a while is let go"
     assert sorted(house.rows("DELETE FROM t RETURNING id")) == [(n,) for n in sorted(want)]
     assert contents(house) == []
+
+
+def test_deleted_rows_are_kept_while_they_are_read(house):
+    """The version that deleted rows are read from is tagged until their reader is done, also where a cleanup follows
+    each commit."""
+    make(house, 1600)
+    ds = house.lance("t")
+    ds.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
+    version = ds.version
+    with fl.connect(house.server.uri) as client:
+        info = client.get_flight_info(command("DELETE FROM t WHERE id < 1500 RETURNING id, img"))
+        reader = client.do_get(info.endpoints[0].ticket)
+        batches = [reader.read_chunk().data]
+        house.run("INSERT INTO t (id) VALUES (2000)")
+        house.run("INSERT INTO t (id) VALUES (2001)")
+        assert [t["version"] for t in house.lance("t").tags.list().values()] == [version]
+        batches += [chunk.data for chunk in reader]
+    rows = pa.Table.from_batches(batches).to_pydict()
+    assert dict(zip(rows["id"], rows["img"], strict=True)) == {n: picture(n) for n in range(1500)}
+    assert house.lance("t").tags.list() == {}
+    house.run("INSERT INTO t (id) VALUES (2002)")
+    assert version not in [v["version"] for v in house.lance("t").versions()]
 
 
 def test_faces(house):

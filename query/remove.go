@@ -88,6 +88,11 @@ func (c *Change) mutate(ctx context.Context, name catalog.Name, change func(*tab
 		return Outcome{}, errColumns
 	}
 	c.read = []Pin{{Name: name, Ref: m.Base().Ref()}}
+	if c.wrote != nil && (c.text.Delete != nil || c.text.Merge != nil) {
+		if err := c.wrote.hold(ctx, m.Base()); err != nil {
+			return Outcome{}, err
+		}
+	}
 	o, err := change(m)
 	if err != nil {
 		return Outcome{}, err

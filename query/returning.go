@@ -39,6 +39,24 @@ type returnedPart struct {
 // wrote are the rows of a statement that was carried out, by what was done.
 type wrote struct {
 	written, inserted, updated, deleted *excerpt
+
+	free func() // of the version that deleted rows are read from; nil for none
+}
+
+// hold keeps the version that rows are deleted from until they are read: cleanups
+// may follow the commit at once.
+func (w *wrote) hold(ctx context.Context, s *table.Snapshot) (err error) {
+	w.release()
+	w.free, err = s.Table().Hold(ctx, s)
+	return err
+}
+
+// release ends that.
+func (w *wrote) release() {
+	if w.free != nil {
+		w.free()
+		w.free = nil
+	}
 }
 
 // actions are those of MERGE in the order in which their rows are answered.
@@ -133,14 +151,15 @@ func (c *Change) Returned(view schema.View) (*arrow.Schema, error) {
 func (c *Change) Return(ctx context.Context, params []arrow.RecordBatch, o QueryOptions) (array.RecordReader, Outcome, error) {
 	c.wrote = &wrote{}
 	out, err := c.Run(ctx, params)
+	var want *arrow.Schema
+	if err == nil {
+		want, err = c.Returned(o.View)
+	}
 	if err != nil {
+		c.wrote.release()
 		return nil, out, err
 	}
-	want, err := c.Returned(o.View)
-	if err != nil {
-		return nil, out, err
-	}
-	all := &returned{schema: want}
+	all := &returned{schema: want, wrote: c.wrote}
 	all.refs.Store(1)
 	for _, p := range c.returning.parts {
 		rows := c.wrote.of(p.action)
@@ -225,6 +244,7 @@ func lastRows(s *table.Snapshot, all []table.Written, want func(table.Written) b
 type returned struct {
 	refs    atomic.Int64
 	schema  *arrow.Schema
+	wrote   *wrote
 	parts   []func() (array.RecordReader, error)
 	current array.RecordReader
 	err     error
@@ -281,8 +301,12 @@ func (r *returned) Retain() { r.refs.Add(1) }
 
 // Release implements array.RecordReader.
 func (r *returned) Release() {
-	if r.refs.Add(-1) == 0 && r.current != nil {
+	if r.refs.Add(-1) > 0 {
+		return
+	}
+	if r.current != nil {
 		r.current.Release()
 		r.current = nil
 	}
+	r.wrote.release()
 }
