@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
@@ -228,13 +229,19 @@ func (c *cleaner) removeFiles(ctx context.Context) error {
 		if err := objstore.DeleteAll(ctx, objects); err != nil {
 			return err
 		}
+		emptied := map[string]bool{}
 		for _, f := range batch {
-			if !c.proof.needs(f) {
-				c.report.Files[f.class].add(f.Entry.Size)
+			if c.proof.needs(f) {
+				continue
+			}
+			c.report.Files[f.class].add(f.Entry.Size)
+			if f.class == Sidecars || f.class == IndexFiles {
+				dir, _, _ := strings.Cut(f.path, "/")
+				emptied[dir+"/"+stem(f.path)] = true
 			}
 		}
 		batch = batch[:0]
-		return nil
+		return c.removeEmpty(ctx, emptied)
 	}
 	err := c.proof.walk(ctx, c.dirs(), func(f found) error {
 		if !c.mayGo(f) {
@@ -249,6 +256,29 @@ func (c *cleaner) removeFiles(ctx context.Context) error {
 		return err
 	}
 	return flush()
+}
+
+// removeEmpty removes folders of sidecars and indexes that hold nothing any more,
+// where there are folders. Nobody writes to them: they are named after what is gone.
+func (c *cleaner) removeEmpty(ctx context.Context, folders map[string]bool) error {
+	for name := range folders {
+		folder := c.proof.root.Join(name)
+		empty := true
+		for _, err := range folder.List(ctx) {
+			if err != nil {
+				return err
+			}
+			empty = false
+			break
+		}
+		if !empty {
+			continue
+		}
+		if err := objstore.RemoveFolder(ctx, folder); err != nil && fault.KindOf(err) != fault.Unsupported {
+			return err
+		}
+	}
+	return nil
 }
 
 // refresh learns what was published since the last look.

@@ -353,6 +353,11 @@ func TestCleanupRemovesWhatPylanceRemoves(t *testing.T) {
 					t.Errorf("%s: pylance keeps it: %t, this program: %t", f, a, b)
 				}
 			}
+			for _, f := range emptyFolders(t, path) {
+				if strings.HasPrefix(f, "data/") || strings.HasPrefix(f, "_indices/") {
+					t.Errorf("folder %s is left, and empty", f)
+				}
+			}
 			sum, gone := report.Total(), differences(before, ours)
 			if int(sum.Files) != len(gone) {
 				t.Errorf("the report counts %d files, %d are gone", sum.Files, len(gone))
@@ -405,6 +410,25 @@ func contents(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// emptyFolders lists the folders that hold nothing.
+func emptyFolders(t *testing.T, dir string) (empty []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		entries, err := os.ReadDir(path)
+		if rel, _ := filepath.Rel(dir, path); len(entries) == 0 {
+			empty = append(empty, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return empty
 }
 
 // differences are the files that are in only one of two folders.
