@@ -102,8 +102,8 @@ func aged(t *testing.T, managed bool) *objstore.Mem {
 	tbl, m := copied(t, objstore.NewMem("m"), itself)
 	ctx := t.Context()
 	steps := []func() error{
-		func() error { return write(ctx, tbl, managed, 3) },            // 1
-		func() error { return remove(ctx, tbl, "", 1, 2, 3, 1<<32|4) }, // 2
+		func() error { return write(ctx, tbl, managed, 3) },               // 1
+		func() error { return remove(ctx, tbl, "", 1, 2, 3, 6, 1<<32|4) }, // 2; the object of row 6 is the first version's alone
 		func() error {
 			_, err := tbl.CreateBranch(ctx, "dev", table.Ref{Version: 2})
 			return err
@@ -114,8 +114,8 @@ func aged(t *testing.T, managed bool) *objstore.Mem {
 			_, err := tbl.CreateTag(ctx, "kept", table.Ref{Version: 3}, table.TagOptions{})
 			return err
 		},
-		func() error { // fragments 1 and 2 go whole
-			var all []uint64
+		func() error { // fragments 1 and 2 go whole, and fragment 0 gets another deletion file
+			all := []uint64{7}
 			for f := uint64(1); f < 3; f++ {
 				for row := range uint64(10) {
 					if f != 1 || row != 4 {
