@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -219,6 +220,11 @@ func (c *cleaner) removeFiles(ctx context.Context) error {
 		}
 		if err := c.refresh(ctx); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(batch, found.holdsValues) {
+			if err := c.proof.keepPlain(ctx); err != nil {
+				return err
+			}
 		}
 		var objects []objstore.Location
 		for _, f := range batch {

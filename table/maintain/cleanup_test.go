@@ -466,6 +466,44 @@ func TestCleanupStopsAtDamage(t *testing.T) {
 	}
 }
 
+// TestCleanupStopsAtBadDescriptors cleans a table up whose newest version has
+// descriptors of unknown kinds and bad paths, without the flag of managed blobs. They
+// count when an object of values would go, and not otherwise.
+func TestCleanupStopsAtBadDescriptors(t *testing.T) {
+	t.Parallel()
+	t.Run("GC-11 REJ-2", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "t.lance")
+		if err := os.CopyFS(path, os.DirFS(filepath.Join(tabletest.Fixtures(t), "descriptors_crafted", "table.lance"))); err != nil {
+			t.Fatal(err)
+		}
+		object := filepath.Join(path, "_blobs", uuid.NewString()+".blob")
+		if err := os.MkdirAll(filepath.Dir(object), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(object, []byte("value"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tbl := tabletest.Open(t, tabletest.Env(t, path), path)
+		before := contents(t, path)
+		r, err := maintain.Cleanup(t.Context(), tbl, maintain.Policy{OlderThan: age(0), DeleteUnverified: true})
+		if fault.KindOf(err) != fault.Corrupt || !strings.Contains(err.Error(), "before it removed anything") || !strings.Contains(err.Error(), "unknown descriptor kind") {
+			t.Errorf("%s%v", r.String(), err)
+		}
+		if got := contents(t, path); !maps.Equal(got, before) {
+			t.Errorf("%v are gone", differences(before, got))
+		}
+		// A young object does not go, so nothing depends on the descriptors.
+		r, err = maintain.Cleanup(t.Context(), tbl, maintain.Policy{OlderThan: age(0)})
+		if err != nil || !slices.Equal(r.Removed, []uint64{1}) {
+			t.Errorf("%s%v", r.String(), err)
+		}
+		if _, err := os.Stat(object); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestCleanupPassesOverDamageThatGoes cleans a table up whose old versions have
 // lost files.
 func TestCleanupPassesOverDamageThatGoes(t *testing.T) {

@@ -31,6 +31,9 @@ type found struct {
 	class Class
 }
 
+// holdsValues says that the file is an object of blob values.
+func (f found) holdsValues() bool { return f.class == Objects || f.class == Sidecars }
+
 // walk shows the files below some folders that no version that stays needs.
 func (p *proof) walk(ctx context.Context, dirs []string, visit func(found) error) error {
 	for _, dir := range dirs {

@@ -171,7 +171,14 @@ func (p *proof) round(ctx context.Context, s scene) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	return v, p.keepPlain(ctx)
+	if len(p.plain) == 0 || p.final {
+		return v, nil
+	}
+	some, err := p.candidates(ctx)
+	if err == nil && some {
+		err = p.keepPlain(ctx)
+	}
+	return v, err
 }
 
 // references says why tags and leases keep versions of the line (GC-3, GC-4).
@@ -338,24 +345,25 @@ func (p *proof) expire(ctx context.Context, key manifestKey, s *table.Snapshot) 
 	return nil
 }
 
-// keepPlain learns what versions without the flag of managed blobs refer to, if
-// there are objects that might go: such versions should not hold managed values,
-// but where they do they are read (DESC-8).
-func (p *proof) keepPlain(ctx context.Context) error {
-	if len(p.plain) == 0 {
-		return nil
-	}
-	if !p.final {
-		err := p.walk(ctx, []string{blobsDir, manifest.DataDir}, func(f found) error {
-			if (f.class == Objects || f.class == Sidecars) && p.mayGo(f) {
-				return errEnough
-			}
-			return nil
-		})
-		if !errors.Is(err, errEnough) {
-			return err
+// candidates says whether there are blob objects that may go, by what is known so
+// far.
+func (p *proof) candidates(ctx context.Context) (bool, error) {
+	err := p.walk(ctx, []string{blobsDir, manifest.DataDir}, func(f found) error {
+		if f.holdsValues() && p.mayGo(f) {
+			return errEnough
 		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return true, nil
 	}
+	return false, err
+}
+
+// keepPlain learns what versions without the flag of managed blobs refer to. They
+// should not hold managed values, but where they do these are read (DESC-8). It is
+// needed only before blob objects go.
+func (p *proof) keepPlain(ctx context.Context) error {
 	for _, w := range p.plain {
 		s, err := open(ctx, w.history, w.listed)
 		if err == nil {
