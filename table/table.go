@@ -62,6 +62,9 @@ func (t *Table) Exists(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// Env is what the table shares with others.
+func (t *Table) Env() *Env { return t.env }
+
 // Root is the table's folder.
 func (t *Table) Root() objstore.Location { return t.root }
 

@@ -356,6 +356,48 @@ func TestDeepCloneGoesOn(t *testing.T) {
 	})
 }
 
+// TestDeepCloneCopiesInsideStores counts what is read where source, base and clone
+// lie in one bucket: no object as a whole, but the values in the data file whose
+// column is written anew.
+func TestDeepCloneCopiesInsideStores(t *testing.T) {
+	t.Parallel()
+	counter := objstore.NewCounter(objstore.CounterOptions{})
+	env := tabletest.CountedEnv(t, counter, "mem://m")
+	at := func(path string) *table.Table {
+		loc, err := env.Locate(t.Context(), "mem://m/"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table.New(env, loc, path)
+	}
+	source := at("t.lance")
+	if err := mixed(t.Context(), source, "mem://m/base"); err != nil {
+		t.Fatal(err)
+	}
+	_, want := tabletest.ScanAll(t, tabletest.At(t, source, table.Ref{}), table.ScanRequest{})
+	counter.Reset()
+	done, err := maintain.DeepClone(t.Context(), source, table.Ref{}, at("c.lance"), maintain.DeepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := 0
+	for _, o := range counter.Snapshot().Objects {
+		if !strings.HasSuffix(o.URI, ".blob") {
+			continue
+		}
+		objects += int(o.Creates)
+		if o.Reads > 0 {
+			t.Errorf("%s was read %d times", o.URI, o.Reads)
+		}
+	}
+	if objects != 5 { // two packs and three values of their own; one more is of a deleted row
+		t.Errorf("%d objects were made", objects)
+	}
+	if _, got := tabletest.ScanAll(t, done.Clone, table.ScanRequest{}); !cmp.Equal(want, got) {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, got))
+	}
+}
+
 // TestShallowCloneNeedsTag shows CLN-4: a cleanup of the source breaks a clone
 // whose version no tag keeps.
 func TestShallowCloneNeedsTag(t *testing.T) {

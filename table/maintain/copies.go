@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flightblob/flightblob/internal/fault"
 	"github.com/flightblob/flightblob/objstore"
+	"github.com/flightblob/flightblob/table"
 )
 
 const (
@@ -22,6 +24,7 @@ const (
 // is. One goroutine at a time uses it.
 type copies struct {
 	root    objstore.Location
+	locate  func(ctx context.Context, uri string) (objstore.Location, error) // as the root was located
 	mark    *mark
 	tell    func(Copied)
 	known   map[digest]known
@@ -54,11 +57,11 @@ type waiting struct {
 	size  uint64 // once it was copied
 }
 
-func newCopies(root objstore.Location, m *mark, tell func(Copied)) *copies {
+func newCopies(target *table.Table, m *mark, tell func(Copied)) *copies {
 	if tell == nil {
 		tell = func(Copied) {}
 	}
-	return &copies{root: root, mark: m, tell: tell, known: map[digest]known{}, waiting: map[string]*waiting{}}
+	return &copies{root: target.Root(), locate: target.Env().Locate, mark: m, tell: tell, known: map[digest]known{}, waiting: map[string]*waiting{}}
 }
 
 // claim has an object copied to a path below the root, of which the first bytes
@@ -175,7 +178,7 @@ func (c *copies) copy(ctx context.Context, w *waiting) error {
 
 // transfer copies and looks at the length of what came of it.
 func (c *copies) transfer(ctx context.Context, from, to objstore.Location, size int64) error {
-	err := objstore.Copy(ctx, from, to)
+	err := objstore.Copy(ctx, c.near(ctx, from), to)
 	if err != nil && !errors.Is(err, objstore.ErrUncertain) {
 		return c.lost(from, err)
 	}
@@ -189,6 +192,20 @@ func (c *copies) transfer(ctx context.Context, from, to objstore.Location, size 
 		return fault.New(fault.Corrupt, "%s has %d bytes after it was copied from %s, which has %d", to, n, from, size)
 	}
 	return nil
+}
+
+// near finds an object of a base by the way that leads to the root, so that a
+// bucket that both are in copies by itself. On disks what may be touched is known
+// only when something is opened.
+func (c *copies) near(ctx context.Context, from objstore.Location) objstore.Location {
+	uri := from.AbsoluteURI()
+	if from.Store == c.root.Store || strings.HasPrefix(uri, "file:") {
+		return from
+	}
+	if at, err := c.locate(ctx, uri); err == nil && at.Store == c.root.Store {
+		return at
+	}
+	return from
 }
 
 // lost explains the absence of an object that the source names.

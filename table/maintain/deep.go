@@ -65,7 +65,7 @@ func DeepClone(ctx context.Context, source *table.Table, ref table.Ref, target *
 	if err != nil {
 		return nil, err
 	}
-	d := newDeep(s, target.Root(), mark, o)
+	d := newDeep(s, target, mark, o)
 	clone, err := d.run(ctx, target)
 	if err != nil {
 		return nil, d.failed(ctx, clone, err)
@@ -95,9 +95,9 @@ type fileCopy struct {
 	size uint64
 }
 
-func newDeep(s *table.Snapshot, root objstore.Location, mark *mark, o DeepOptions) *deep {
+func newDeep(s *table.Snapshot, target *table.Table, mark *mark, o DeepOptions) *deep {
 	return &deep{
-		source: s, root: root, options: o, copies: newCopies(root, mark, o.Progress), resolver: s.Resolver(),
+		source: s, root: target.Root(), options: o, copies: newCopies(target, mark, o.Progress), resolver: s.Resolver(),
 		bases: map[uint32]bool{}, rebind: map[uint64]map[schema.FieldID]bool{}, files: map[string]fileCopy{},
 	}
 }
