@@ -97,6 +97,15 @@ func (g *given) Set(s string) error { g.text = s; return nil }
 // Type implements pflag.Value: what help shows for the value.
 func (g *given) Type() string { return g.kind }
 
+// open opens the roots.
+func (m *maintaining) open(cmd *cobra.Command) (*house, error) {
+	log, err := m.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	return openHouse(cmd.Context(), &m.places, log)
+}
+
 // placeholders stand for values in help.
 var placeholders = map[operation.Kind]string{
 	operation.Text: "TEXT", operation.Number: "N", operation.Fraction: "X", operation.Duration: "TIME", operation.Time: "TIME",
@@ -159,11 +168,7 @@ func (m *maintaining) run(cmd *cobra.Command, args []string) (err error) {
 	if err := o.Check(call.Args); err != nil {
 		return usageError{err}
 	}
-	log, err := m.logger(cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	h, err := openHouse(cmd.Context(), &m.places, log)
+	h, err := m.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -226,11 +231,7 @@ func unknownBelow(word string, args []string) error {
 
 // list prints the tags or branches of a table.
 func (m *maintaining) list(cmd *cobra.Command, word, arg string) (err error) {
-	log, err := m.logger(cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	h, err := openHouse(cmd.Context(), &m.places, log)
+	h, err := m.open(cmd)
 	if err != nil {
 		return err
 	}
