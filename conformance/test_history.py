@@ -494,3 +494,29 @@ def test_leases_end(binary, tmp_path):
     with Server(binary, root, arguments=["--read-only"]) as server, Reader(server.uri, 60) as reader:
         with pytest.raises(Exception, match="writes nothing"):
             reader.info(DESCRIPTORS["path"])
+
+
+def test_external_values_of_a_branch(house, tmp_path):
+    """Objects outside, and in a registered base, that rows of main and of a branch refer to."""
+    outside, base = tmp_path / "outside.bin", tmp_path / "base"
+    outside.write_bytes(picture(1) + picture(2))
+    base.mkdir()
+    (base / "one.bin").write_bytes(picture(4))
+    house.run("CREATE TABLE t (id BIGINT, img LANCE_BLOB)")
+    house.run(f"INSERT INTO t SELECT 1, blob_ref('{outside.as_uri()}', 0, {len(picture(1))})")
+    house.call(f"add_base('t', '{base}')")
+    house.call("create_branch('t', 'b')")
+    with house.on("b") as b:
+        assert (
+            b.run(f"INSERT INTO t SELECT 2, blob_ref('{outside.as_uri()}', {len(picture(1))}, {len(picture(2))})") == 1
+        )
+        assert b.run(f"INSERT INTO t SELECT 4, blob_ref('{(base / 'one.bin').as_uri()}')") == 1
+        assert b.call(f"add_base('t', '{tmp_path}', name := 'all')")["version"] == 6
+        assert b.ours() == [1, 2, 4] == by_pylance(house.lance("b"))
+        kinds = b.table("SELECT blob_kind(img) AS kind FROM t").to_pylist()
+        assert {k["kind"] for k in kinds} == {"external"}
+    assert house.ours() == [1] == by_pylance(house.lance())
+    house.call("create_branch('t', 'c', \"from\" := 'b')")
+    house.lance("c").delete("id = 1")
+    with house.on("c") as c:
+        assert c.ours() == [2, 4] == by_pylance(house.lance("c"))

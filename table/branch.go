@@ -121,6 +121,12 @@ func (t *Table) describeBranch(ctx context.Context, source *Snapshot) (*manifest
 		if err != nil {
 			return nil, err
 		}
+		if len(parent.identifier) == 0 {
+			// The reference derives one that cannot be told here; with another one it
+			// would not see that the new branch needs its parent.
+			return nil, fault.New(fault.Precondition, "table: branch %q was made by an old Lance, whose file of it has no identifier; "+
+				"make the branch with pylance", source.branch)
+		}
 		descent = append(descent, parent.identifier...)
 	}
 	p, err := t.version(ctx, source.root, source.branch, source.Version())

@@ -207,6 +207,27 @@ func onlyLeases(t *testing.T, tbl *table.Table, call, how string) {
 	}
 }
 
+// TestABranchOfAnOldLance has a parent whose file does not say its descent.
+func TestABranchOfAnOldLance(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	tbl := pictureTable(t)
+	if _, err := tbl.CreateBranch(ctx, "old", table.Ref{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tbl.Root().Join("_refs", "branches", "old.json").Put(ctx, []byte(`{"parentBranch":null,"parentVersion":2,"createAt":1796017313,"manifestSize":5}`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tbl.CreateBranch(ctx, "b", table.Ref{Branch: "old"})
+	refused(t, err, fault.Precondition, "old Lance")
+	if _, err := tbl.CreateBranch(ctx, "b", table.Ref{Version: 1}); err != nil {
+		t.Error(err)
+	}
+	if err := tbl.DeleteBranch(ctx, "old"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestABranchIsMadeOverWhatWasLeft makes a branch where the making of another
 // one was killed before it was a branch.
 func TestABranchIsMadeOverWhatWasLeft(t *testing.T) {
