@@ -6,34 +6,13 @@ import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
-from referee.house import Statements
-from referee.server import Server
+from referee.house import opened
 
 
 @pytest.fixture
 def house(binary, tmp_path):
-    """A server over a root of its own, and a connection to it."""
-    root = tmp_path / "root"
-    root.mkdir()
-    with Server(binary, root, external=[tmp_path]) as server, dbapi.connect(server.uri, autocommit=True) as connection:
-        yield House(root, connection)
-        server.check_alive()
-        server.check_panics()
-
-
-class House(Statements):
-    def __init__(self, root, connection):
-        super().__init__(connection)
-        self.root = root
-
-    def rows(self, sql):
-        return [tuple(row.values()) for row in self.table(sql).to_pylist()]
-
-    def path(self, name):
-        return self.root / f"{name}.lance"
-
-    def lance(self, name):
-        return lance.dataset(self.path(name))
+    with opened(binary, tmp_path, external=[tmp_path]) as house:
+        yield house
 
 
 BLOB = lance.blob_field("img")

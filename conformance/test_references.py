@@ -2,36 +2,20 @@
 
 import shutil
 
-import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
 import pytest
 from referee.client import Client
-from referee.house import Statements
-from referee.server import Server
+from referee.house import House, opened
 
 
 @pytest.fixture
 def house(binary, tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    with Server(binary, root) as server, dbapi.connect(server.uri, autocommit=True) as connection:
-        yield House(root, connection, server)
-        server.check_alive()
-        server.check_panics()
+    with opened(binary, tmp_path, Stored) as house:
+        yield house
 
 
-class House(Statements):
-    def __init__(self, root, connection, server):
-        super().__init__(connection)
-        self.root, self.server = root, server
-
-    def path(self, name):
-        return self.root / f"{name}.lance"
-
-    def lance(self, name):
-        return lance.dataset(self.path(name))
-
+class Stored(House):
     def objects(self, name):
         return sorted(str(p.relative_to(self.path(name))) for p in self.path(name).rglob("*.blob"))
 

@@ -6,35 +6,13 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 from google.protobuf import any_pb2
-from referee.house import Statements
-from referee.server import Server
+from referee.house import opened
 
 
 @pytest.fixture
 def house(binary, tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    with Server(binary, root, external=[tmp_path]) as server, dbapi.connect(server.uri, autocommit=True) as connection:
-        yield House(root, connection, server)
-        server.check_alive()
-        server.check_panics()
-
-
-class House(Statements):
-    def __init__(self, root, connection, server):
-        super().__init__(connection)
-        self.root, self.server = root, server
-
-    def path(self, name):
-        return self.root / f"{name}.lance"
-
-    def lance(self, name):
-        return lance.dataset(self.path(name))
-
-    def rows(self, sql, parameters=None):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.fetchall()
+    with opened(binary, tmp_path, external=[tmp_path]) as house:
+        yield house
 
 
 SIZES = {0: 3, 1: 100_000, 2: 0, 3: None}
