@@ -7,7 +7,7 @@ import pytest
 from referee.life import Life
 from referee.server import Server
 
-STEPS = int(os.environ.get("LIFE_STEPS", "120"))
+STEPS = int(os.environ.get("LIFE_STEPS", "100"))
 MINUTES = float(os.environ.get("LIFE_MINUTES", "0"))
 
 
@@ -28,3 +28,4 @@ def test_life(binary, tmp_path, seed, full, stable):
             error.add_note(life.told())
             raise
         server.check_alive()
+        assert life.seen == {None, 0, 1, 2, 3, 4, 5}, "not every kind of value has lived"

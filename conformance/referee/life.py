@@ -95,6 +95,15 @@ def written(field, value):
     return value
 
 
+def values(row, described):
+    """The blob values of a row, each with the descriptor in its place."""
+    yield row["img"], described["img"]
+    if row["st"]:
+        yield row["st"]["scan"], described["st"]["scan"]
+    for item, other in zip(row["pages"], described["pages"], strict=True):
+        yield item["scan"], other["scan"]
+
+
 class Disagreement(AssertionError):
     pass
 
@@ -113,6 +122,7 @@ class Life:
         self.tags = {}  # name → (branch, version)
         self.parents = {}  # branch → (branch, version)
         self.clones = {}  # table name → state
+        self.seen = set()  # kinds of values
         self.husks = set()  # versions of which only the manifest counts
         self.pins = {}  # shallow clone → the tag that keeps its source (CLN-4)
         self.next_id = self.next_name = 0
@@ -604,13 +614,14 @@ class Life:
 
     def kinds(self, state, branch):
         """External values stay External, whoever rewrote their rows; others never become it."""
-        table = self.client.get(table="t", columns=["id", "img"], blobs="descriptor", **self.on(branch))
+        table = self.client.get(table="t", columns=["id", "img", "st", "pages"], blobs="descriptor", **self.on(branch))
         for row in table.to_pylist():
-            value, found = state.rows[row["id"]]["img"], row["img"]
-            if (found is None) != (value is None):
-                raise Disagreement(f"row {row['id']}: descriptor {found}")
-            if found and (found["kind"] == EXTERNAL) != (value.place is not None):
-                raise Disagreement(f"row {row['id']}: kind {found['kind']} for {value.place or 'bytes'}")
+            for value, found in values(state.rows[row["id"]], row):
+                if (found is None) != (value is None):
+                    raise Disagreement(f"row {row['id']}: descriptor {found}")
+                self.seen.add(found and found["kind"])
+                if found and (found["kind"] == EXTERNAL) != (value.place is not None):
+                    raise Disagreement(f"row {row['id']}: kind {found['kind']} for {value.place or 'bytes'}")
 
     def told(self):
         return "\n".join([f"seed {self.seed}, stable row ids {self.stable}", *self.log[-40:]])
