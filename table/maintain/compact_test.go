@@ -226,43 +226,55 @@ kept = {f.path.removesuffix(".lance") for v in ds.versions() for g in ds.checkou
 }
 
 // TestCompactReadsNoPayload compacts a table that opted in to managed blobs while
-// all objects but its data files are away.
+// all objects but its data files are away: sidecars of rows that were written
+// before are adopted where they are, as managed objects are kept.
 func TestCompactReadsNoPayload(t *testing.T) {
 	t.Parallel()
-	t.Run("RWR-4", func(t *testing.T) {
-		t.Parallel()
-		m := objstore.NewMem("m")
-		if err := write(t.Context(), in(t, m), true, 3); err != nil {
-			t.Fatal(err)
-		}
-		_, want := tabletest.ScanAll(t, tabletest.At(t, in(t, m), table.Ref{}), table.ScanRequest{})
-		away := map[string][]byte{}
-		for _, path := range objectsOf(t, m) {
-			if !strings.HasPrefix(path, "_blobs/") {
-				continue
-			}
-			at := objstore.Location{Store: m, Path: "t.lance/" + path}
-			data, err := objstore.ReadAll(t.Context(), at, 1<<20)
-			if err := errors.Join(err, at.Delete(t.Context())); err != nil {
+	for name, managed := range map[string]bool{"RWR-4 managed objects": true, "RWR-3 RWR-4 sidecars": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := objstore.NewMem("m")
+			if err := write(t.Context(), in(t, m), managed, 3); err != nil {
 				t.Fatal(err)
 			}
-			away[at.Path] = data
-		}
-		if _, err := maintain.Compact(t.Context(), in(t, m), maintain.CompactOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if len(away) < 5 {
-			t.Errorf("only %d objects were away", len(away))
-		}
-		for path, data := range away {
-			if err := (objstore.Location{Store: m, Path: path}).Put(t.Context(), data); err != nil {
+			yes := true
+			if _, err := in(t, m).Set(t.Context(), "", &table.Settings{Managed: &yes}); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if s := checkVersions(t, "afterwards", in(t, m), want); len(s.Manifest().Fragments) != 1 {
-			t.Errorf("%d fragments", len(s.Manifest().Fragments))
-		}
-	})
+			_, want := tabletest.ScanAll(t, tabletest.At(t, in(t, m), table.Ref{}), table.ScanRequest{})
+			away := map[string][]byte{}
+			for _, path := range objectsOf(t, m) {
+				if !strings.HasSuffix(path, ".blob") {
+					continue
+				}
+				at := objstore.Location{Store: m, Path: "t.lance/" + path}
+				data, err := objstore.ReadAll(t.Context(), at, 1<<20)
+				if err := errors.Join(err, at.Delete(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				away[at.Path] = data
+			}
+			if _, err := maintain.Compact(t.Context(), in(t, m), maintain.CompactOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if len(away) < 5 {
+				t.Errorf("only %d objects were away", len(away))
+			}
+			for _, path := range objectsOf(t, m) {
+				if strings.HasSuffix(path, ".blob") {
+					t.Errorf("the compaction wrote %s", path)
+				}
+			}
+			for path, data := range away {
+				if err := (objstore.Location{Store: m, Path: path}).Put(t.Context(), data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := checkVersions(t, "afterwards", in(t, m), want); len(s.Manifest().Fragments) != 1 {
+				t.Errorf("%d fragments", len(s.Manifest().Fragments))
+			}
+		})
+	}
 }
 
 // TestCompactHoldsWhatItReads lets a cleanup by pylance run in the middle of a
