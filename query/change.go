@@ -51,7 +51,6 @@ type Outcome struct {
 
 // PrepareChange parses and checks one statement that writes: names, columns,
 // types and parameters are known to be right afterwards, and nothing was written.
-// CALL of what is not carried out is fault.Unsupported.
 func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Change, error) {
 	parsed, err := statement.Parse(text)
 	if err != nil {
@@ -83,7 +82,7 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 	case statement.Call:
 		err = c.prepareCall(ctx)
 	default:
-		c.do = runRefused
+		err = fault.New(fault.Internal, "query: %s changes nothing", parsed.Kind)
 	}
 	if err != nil {
 		return nil, err
@@ -92,19 +91,6 @@ func (e *Engine) PrepareChange(ctx context.Context, s Session, text string) (*Ch
 		c.params = openParams(parsed)
 	}
 	return c, nil
-}
-
-// refused names a kind of statement that is not carried out.
-func (c *Change) refused() error {
-	what := c.text.Kind.String()
-	if c.text.Call != nil {
-		what += " " + c.text.Call.Function
-	}
-	return fault.New(fault.Unsupported, "%s is not carried out by this server", what)
-}
-
-func runRefused(_ context.Context, c *Change, _ []arrow.RecordBatch) (Outcome, error) {
-	return Outcome{}, c.refused()
 }
 
 // openParams are parameters of which nothing but number and name is known.
