@@ -213,6 +213,37 @@ def test_columns_of_a_branch(house):
     assert house.ours() == list(range(20))
 
 
+def test_versions_and_nulls_of_calls(house):
+    """NULL is as if it was not given, bound too; there is no version 0, which is not the newest one."""
+    written(house)
+    for sql in ("create_tag('t', 'zero', version := 0)", "create_branch('t', 'zero', version := 0)",
+                "restore('t', version := 0)", "clone('t', 'zero', version := 0)"):  # fmt: skip
+        with pytest.raises(adbc_driver_manager.Error, match="whole number from 1 on"):
+            house.call(sql)
+    with house.connection.cursor() as cursor:
+        cursor.execute("CALL create_tag(?, ?, version := ?)", ("t", "x", None))
+        assert cursor.fetch_arrow_table()["version"].to_pylist() == [2]
+        cursor.execute("CALL restore('t', version := ?, tag := ?)", (1, None))
+        assert cursor.fetch_arrow_table()["restored"].to_pylist() == [1]
+        with pytest.raises(adbc_driver_manager.Error, match="tag is missing"):
+            cursor.execute("CALL create_tag('t', ?)", (None,))
+            cursor.fetch_arrow_table()
+    with pytest.raises(adbc_driver_manager.Error, match=r"table lance\.main\.t exists already"):
+        house.call("clone('t', 'T')")
+
+
+def test_branch_of_the_sessions_branch(house):
+    """A branch begins where the session works, unless it is said from where."""
+    written(house)
+    house.call("create_branch('t', 'b', version := 1)")
+    with house.on("b") as b:
+        b.run("DELETE FROM t WHERE id < 5")
+        assert b.call("create_branch('t', 'c')")["parent_branch"] == "b"
+        assert b.call("create_branch('t', 'd', \"from\" := 'main')")["parent_branch"] == "main"
+    assert house.ours("lance_scan('t', branch := 'c')") == list(range(5, 10))
+    assert house.ours("lance_scan('t', branch := 'd')") == list(range(20))
+
+
 def test_branches_by_flight(house):
     """Paths, JSON, tickets, ingest, the session option and the command, on a branch."""
     written(house)

@@ -41,7 +41,7 @@ func parseObject(what string, b []byte) (*object, error) {
 	if t, err := d.Token(); err != nil {
 		return bad(err)
 	} else if t != json.Delim('{') {
-		return bad(fmt.Errorf("it starts with %v", t))
+		return bad(fmt.Errorf("it is %s", shorten(string(bytes.TrimSpace(b)), 60)))
 	}
 	for d.More() {
 		t, err := d.Token()

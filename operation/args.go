@@ -22,9 +22,10 @@ const (
 	Bool                     // bool
 	Duration                 // time.Duration, not negative
 	Time                     // time.Time
+	Version                  // uint64, not 0
 )
 
-var kindNames = [...]string{"", "text", "a whole number from 0 on", "a number", "true or false", "a length of time such as 7d, 12h or 30m", "a time such as 2026-01-31T12:00:00Z"}
+var kindNames = [...]string{"", "text", "a whole number from 0 on", "a number", "true or false", "a length of time such as 7d, 12h or 30m", "a time such as 2026-01-31T12:00:00Z", "a whole number from 1 on"}
 
 // String says what a value of the kind is, for messages.
 func (k Kind) String() string {
@@ -115,6 +116,8 @@ func textOf(value any) string {
 		return strconv.FormatUint(v, 10)
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
+	case time.Duration:
+		return v.String()
 	}
 	return "of another type"
 }
@@ -135,6 +138,9 @@ func (k Kind) parse(value any) (any, bool) {
 		}
 		n, ok := value.(uint64)
 		return n, ok
+	case Version:
+		n, ok := Number.parse(value)
+		return n, ok && n != uint64(0)
 	case Fraction:
 		switch v := value.(type) {
 		case string:

@@ -25,7 +25,7 @@ var clone = &Operation{
 	Params: []Param{
 		{Name: "to", Kind: Text, Required: true, About: "the name of the new table"},
 		{Name: "deep", Kind: Bool, About: "copy all files that the version needs"},
-		{Name: "version", Kind: Number, About: "the version to clone, the newest by default"},
+		{Name: "version", Kind: Version, About: "the version to clone, the newest by default"},
 		{Name: "tag", Kind: Text, About: "a tag, in the place of a version"},
 		{Name: "branch", Kind: Text, About: "the branch of the version, main by default"},
 		{Name: "tag_source", Kind: Bool, About: "set a tag here that keeps the version for a shallow clone"},
@@ -95,6 +95,15 @@ func newTable(ctx context.Context, c *Call, text string) (*table.Table, catalog.
 	}
 	if len(path) < 3 && c.Name.Catalog != "" {
 		name.Catalog = c.Name.Catalog
+	}
+	if c.Folds {
+		same, err := c.Catalog.Match(ctx, name)
+		if err == nil && len(same) > 0 {
+			err = fault.New(fault.Exists, "clone: table %s exists already", same[0])
+		}
+		if err != nil {
+			return nil, name, err
+		}
 	}
 	t, err := c.Catalog.NewTable(ctx, name)
 	return t, name, err

@@ -20,7 +20,7 @@ var createTag = &Operation{
 	Example: `"tag":"v1","version":3`,
 	Params: []Param{
 		{Name: "tag", Kind: Text, Required: true, About: "the name: letters, digits, dots, hyphens and underscores"},
-		{Name: "version", Kind: Number, About: "the version to name, the newest by default"},
+		{Name: "version", Kind: Version, About: "the version to name, the newest by default"},
 		branchParam,
 		{Name: "replace", Kind: Bool, About: "move a tag that exists"},
 	},
@@ -67,7 +67,7 @@ var createBranch = &Operation{
 	Example: `"branch":"dev","version":3`,
 	Params: []Param{
 		{Name: "branch", Kind: Text, Required: true, About: "the name: parts of letters, digits, dots, hyphens and underscores, with slashes between"},
-		{Name: "version", Kind: Number, About: "the version where it begins, the newest by default"},
+		{Name: "version", Kind: Version, About: "the version where it begins, the newest by default"},
 		{Name: "tag", Kind: Text, About: "the tag where it begins"},
 		{Name: "from", Kind: Text, About: "the branch where it begins, main by default"},
 	},
@@ -119,7 +119,7 @@ var restore = &Operation{
 
 	Example: `"version":3`,
 	Params: []Param{
-		{Name: "version", Kind: Number, About: "the version to restore"},
+		{Name: "version", Kind: Version, About: "the version to restore"},
 		{Name: "tag", Kind: Text, About: "the tag to restore"},
 		branchParam,
 	},

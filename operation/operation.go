@@ -46,6 +46,9 @@ type Call struct {
 	Name    catalog.Name // of the table; the zero value for one that was given by its place
 	Shown   string       // what the answer calls the table
 	Args    Args
+	// Folds says that names of new tables must differ from others by more than case,
+	// as those of SQL do.
+	Folds bool
 	// Place finds the place of a new table that is given by a path or URI; nil
 	// where only names are allowed.
 	Place func(ctx context.Context, text string) (*table.Table, error)
@@ -124,14 +127,18 @@ func (o *Operation) Check(a Args) error {
 	return nil
 }
 
-// On has an operation that takes a branch work on a session's, unless another one
-// is given, or a tag, which knows its own.
+// On has an operation that takes a branch work on a session's, or begin at it,
+// unless another one is given, or a tag, which knows its own.
 func (o *Operation) On(branch string, a Args) error {
-	p, ok := o.Param("branch")
-	if !ok || p.Required || branch == "" || a.Has("branch") || a.Has("tag") && !o.takesTag() {
+	name := "branch"
+	if _, ok := o.Param("from"); ok {
+		name = "from"
+	}
+	p, ok := o.Param(name)
+	if !ok || p.Required || branch == "" || a.Has(name) || a.Has("tag") && !o.takesTag() {
 		return nil
 	}
-	return o.Set(a, "branch", branch)
+	return o.Set(a, name, branch)
 }
 
 // takesTag says that tag is a name that the operation gives, rather than one that

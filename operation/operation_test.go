@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ func sample() *Operation {
 			{Name: "sure", Kind: Bool},
 			{Name: "age", Kind: Duration},
 			{Name: "at", Kind: Time},
+			{Name: "version", Kind: Version},
 		},
 		Answers: []arrow.Field{textColumn("to"), numberColumn("rows"), boolColumn("sure")},
 		Run: func(_ context.Context, c *Call) (*Answer, error) {
@@ -69,6 +71,11 @@ func TestArgs(t *testing.T) {
 		{"age", -time.Hour, nil},
 		{"at", "2026-01-31T12:00:00Z", time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)},
 		{"at", "noon", nil},
+		{"version", "3", uint64(3)},
+		{"version", int64(1), uint64(1)},
+		{"version", "0", nil},
+		{"version", uint64(0), nil},
+		{"version", "-1", nil},
 		{"other", "x", nil},
 	} {
 		a := Args{}
@@ -78,6 +85,30 @@ func TestArgs(t *testing.T) {
 			t.Errorf("%s = %v: got %v, %v", c.name, c.value, a, err)
 		case c.want != nil && (err != nil || a[c.name] != c.want):
 			t.Errorf("%s = %v: got %v, %v; want %v", c.name, c.value, a, err, c.want)
+		}
+	}
+}
+
+// A session's branch is where operations work, and where new branches begin.
+func TestOnBranch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		args Args
+		want Args
+	}{
+		{"compact", Args{}, Args{"branch": "b"}},
+		{"compact", Args{"branch": "c"}, Args{"branch": "c"}},
+		{"create_tag", Args{"tag": "x"}, Args{"tag": "x", "branch": "b"}},
+		{"restore", Args{"tag": "x"}, Args{"tag": "x"}},
+		{"create_branch", Args{"branch": "c"}, Args{"branch": "c", "from": "b"}},
+		{"create_branch", Args{"branch": "c", "from": "main"}, Args{"branch": "c", "from": "main"}},
+		{"create_branch", Args{"branch": "c", "tag": "x"}, Args{"branch": "c", "tag": "x"}},
+		{"delete_branch", Args{"branch": "c"}, Args{"branch": "c"}},
+	} {
+		got := maps.Clone(c.args)
+		if err := Find(c.name).On("b", got); err != nil || !maps.Equal(got, c.want) {
+			t.Errorf("%s with %v on b: %v, %v", c.name, c.args, got, err)
 		}
 	}
 }

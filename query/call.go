@@ -75,7 +75,7 @@ func (c *Change) prepareCall(ctx context.Context) error {
 
 // parameterTypes are how parameters of CALL are announced.
 var parameterTypes = map[operation.Kind]arrow.DataType{
-	operation.Text: arrow.BinaryTypes.String, operation.Number: arrow.PrimitiveTypes.Int64,
+	operation.Text: arrow.BinaryTypes.String, operation.Number: arrow.PrimitiveTypes.Int64, operation.Version: arrow.PrimitiveTypes.Int64,
 	operation.Fraction: arrow.PrimitiveTypes.Float64, operation.Bool: arrow.FixedWidthTypes.Boolean,
 	operation.Duration: arrow.BinaryTypes.String, operation.Time: arrow.BinaryTypes.String,
 }
@@ -214,7 +214,7 @@ func (c *Change) runCall(ctx context.Context, k *calling, params []arrow.RecordB
 	if err := k.operation.On(c.session.Branch, args); err != nil {
 		return Outcome{}, err
 	}
-	call := &operation.Call{Catalog: c.engine.cat, Table: t, Name: name, Shown: name.String(), Args: args}
+	call := &operation.Call{Catalog: c.engine.cat, Table: t, Name: name, Shown: name.String(), Args: args, Folds: true}
 	done, err := k.operation.Do(ctx, call)
 	if err != nil {
 		return Outcome{}, err
@@ -225,7 +225,7 @@ func (c *Change) runCall(ctx context.Context, k *calling, params []arrow.RecordB
 
 // boundValue gives the one value of a bound column as operations take it.
 func boundValue(a arrow.Array) (any, error) {
-	if a.IsNull(0) {
+	if a.IsNull(0) || a.DataType().ID() == arrow.NULL { // such an array has no bitmap
 		return nil, nil
 	}
 	switch a := a.(type) {
