@@ -29,8 +29,8 @@ type Cloned struct {
 
 // ShallowOptions tune a shallow clone. The zero value works.
 type ShallowOptions struct {
-	// TagSource sets the tag of the source before the clone is published, unless
-	// the version has one.
+	// TagSource sets a tag of the source for this clone alone before it is published:
+	// others that the version has may be deleted with what they were made for.
 	TagSource bool
 }
 
@@ -47,7 +47,7 @@ func ShallowClone(ctx context.Context, source *table.Table, ref table.Ref, targe
 	}
 	defer free()
 	done := &Cloned{Source: s}
-	if done.Tag, done.Tagged, err = covering(ctx, source, s, target); err != nil {
+	if done.Tag, done.Tagged, err = covering(ctx, source, s, target, o.TagSource); err != nil {
 		return nil, err
 	}
 	untag := func() {}
@@ -110,34 +110,40 @@ func published(ctx context.Context, target *table.Table, s *table.Snapshot, op *
 	return target.Commit(ctx, "", tx, table.CommitOptions{Source: s, Copied: copied})
 }
 
-// covering finds a tag that keeps a version for good, or a free name for one.
-func covering(ctx context.Context, source *table.Table, s *table.Snapshot, target *table.Table) (name string, there bool, err error) {
+// covering finds a tag that keeps a version for good, or a free name for one. Its
+// own one has the name of the clone.
+func covering(ctx context.Context, source *table.Table, s *table.Snapshot, target *table.Table, own bool) (name string, there bool, err error) {
 	tags, err := source.Tags(ctx)
 	if err != nil {
 		return "", false, err
 	}
+	stem := tagName(s, target)
 	taken := map[string]bool{}
 	for _, t := range tags {
 		_, lease := t.LeasedUntil()
-		if !lease && t.Branch == s.Ref().Branch && t.Version == s.Version() {
+		if !lease && t.Branch == s.Ref().Branch && t.Version == s.Version() && (!own || t.Name == stem) {
 			return t.Name, true, nil
 		}
 		taken[t.Name] = true
 	}
+	name = stem
+	for n := 2; taken[name]; n++ {
+		name = stem + "-" + strconv.Itoa(n)
+	}
+	return name, false, nil
+}
+
+// tagName is what the tag for a clone is called.
+func tagName(s *table.Snapshot, target *table.Table) string {
 	stem := fmt.Sprintf("clone-%s-v%d", target.Name(), s.Version())
 	if branch := s.Ref().Branch; branch != "" {
 		stem = fmt.Sprintf("clone-%s-%s-v%d", target.Name(), branch, s.Version())
 	}
-	stem = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
 			return r
 		}
 		return '-'
 	}, stem)
-	name = stem
-	for n := 2; taken[name]; n++ {
-		name = stem + "-" + strconv.Itoa(n)
-	}
-	return name, false, nil
 }

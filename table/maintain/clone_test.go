@@ -398,6 +398,59 @@ func TestDeepCloneCopiesInsideStores(t *testing.T) {
 	}
 }
 
+// TestShallowCloneHasItsTag makes clones of a version that has tags already: the
+// one that is asked for is the clone's alone, and the same for a clone made again.
+func TestShallowCloneHasItsTag(t *testing.T) {
+	t.Parallel()
+	m := objstore.NewMem("m")
+	source := in(t, m)
+	if err := write(t.Context(), source, true, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.CreateTag(t.Context(), "release", table.Ref{}, table.TagOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	clone := func(name string) *maintain.Cloned {
+		t.Helper()
+		to := table.New(tabletest.Env(t, t.TempDir()), objstore.Location{Store: m, Path: name + ".lance"}, name)
+		done, err := maintain.ShallowClone(t.Context(), source, table.Ref{}, to, maintain.ShallowOptions{TagSource: true})
+		if err != nil || !done.Tagged || done.Tag != "clone-"+name+"-v1" {
+			t.Fatalf("%s: %+v, %v", name, done, err)
+		}
+		return done
+	}
+	clone("c")
+	kept := clone("d")
+	for _, tag := range []string{"release", "clone-c-v1"} {
+		if _, err := source.DeleteTag(t.Context(), tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := source.Overwrite(t.Context(), "", pictures, table.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	zero := time.Duration(0)
+	if _, err := maintain.Cleanup(t.Context(), source, maintain.Policy{OlderThan: &zero, DeleteUnverified: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Clone.Table().Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old, err := source.At(t.Context(), table.Ref{Tag: kept.Tag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tabletest.ScanAll(t, old, table.ScanRequest{})
+	again := table.New(tabletest.Env(t, t.TempDir()), objstore.Location{Store: m, Path: "d.lance"}, "d")
+	if done, err := maintain.ShallowClone(t.Context(), source, old.Ref(), again, maintain.ShallowOptions{TagSource: true}); err != nil || done.Tag != kept.Tag {
+		t.Errorf("made again: %+v, %v", done, err)
+	}
+}
+
 // TestShallowCloneNeedsTag shows CLN-4: a cleanup of the source breaks a clone
 // whose version no tag keeps.
 func TestShallowCloneNeedsTag(t *testing.T) {
