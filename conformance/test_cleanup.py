@@ -12,6 +12,7 @@ import time
 import adbc_driver_flightsql.dbapi as dbapi
 import lance
 import pyarrow as pa
+import pyarrow.flight as flight
 import pytest
 from referee import stock
 from referee.client import Client
@@ -75,6 +76,27 @@ def history(path, versions=6):
 
 def run(binary, *args):
     return subprocess.run([binary, *args], capture_output=True, text=True, timeout=120)
+
+
+def test_removed_while_it_is_read(binary, tmp_path):
+    """A stream whose version goes says that, and not that data was lost."""
+    with Server(binary, tmp_path) as server, dbapi.connect(server.uri, autocommit=True) as connection:
+        house = Statements(connection)
+        client = flight.connect(server.uri)
+        house.run("CREATE TABLE t (id BIGINT, img LANCE_BLOB)")
+        for ticket in (True, False):
+            house.run("INSERT INTO t SELECT i, repeat('x', 5000000)::BLOB FROM range(40) r(i)")
+            with connection.cursor() as cursor:
+                if ticket:
+                    rows = client.do_get(flight.Ticket(b'{"table":"t"}')).to_reader()
+                else:
+                    cursor.execute("SELECT img FROM t")
+                    rows = cursor.fetch_record_batch()
+                rows.read_next_batch()
+                house.run("UPDATE t SET img = NULL")
+                house.table("CALL cleanup('t', older_than := INTERVAL 0 DAY)")
+                with pytest.raises((pa.ArrowKeyError, OSError), match="does not exist; the oldest is"):
+                    rows.read_all()
 
 
 def test_faces(binary, tmp_path):

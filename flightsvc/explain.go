@@ -1,6 +1,7 @@
 package flightsvc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,20 @@ func (t *Ticket) explain(snap *table.Snapshot, err error) error {
 	}
 	err = fmt.Errorf("table %s: %w", t.label(), t.detail(snap.Schema(), err))
 	return &shownError{baseRedactor(snap.Manifest().Bases).paths(err.Error()), err}
+}
+
+// removed explains the loss of something that versions name, when one of them was
+// removed while it was read.
+func removed(ctx context.Context, err error, read ...*table.Snapshot) error {
+	if fault.KindOf(err) != fault.Corrupt {
+		return err
+	}
+	for _, snap := range read {
+		if gone := snap.Removed(ctx); gone != nil {
+			return gone
+		}
+	}
+	return err
 }
 
 // shownError is an error with another text.

@@ -69,14 +69,14 @@ func (s *Server) send(ctx context.Context, t *Ticket, stream grpc.ServerStream, 
 	defer leave()
 	rows, err := s.open(ctx, snap, t, set)
 	if err != nil {
-		return t.explain(snap, err)
+		return t.explain(snap, removed(ctx, err, snap))
 	}
 	defer rows.Release()
 	out, err := s.newSender(stream, rows.Schema(), t, set, opts)
 	if err != nil {
 		return t.explain(snap, err)
 	}
-	return t.explain(snap, out.all(rows))
+	return t.explain(snap, removed(ctx, out.all(rows), snap))
 }
 
 // open starts reading what a ticket asks for, with blobs in the chosen face.

@@ -252,7 +252,8 @@ func (s *Server) stream(ctx context.Context, l *lease, part int, stream flight.F
 		return err
 	}
 	defer leave()
-	return because(ctx, l.query.explain(s.sendQuery(ctx, l, part, set, stream)))
+	err = removed(ctx, s.sendQuery(ctx, l, part, set, stream), l.query.statement.Snapshots()...)
+	return because(ctx, l.query.explain(err))
 }
 
 // explain adds to an error of reading how a client gets past a limit.

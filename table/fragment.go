@@ -348,8 +348,8 @@ func (f *fragment) read(ctx context.Context, ranges []encoding.Range, rows int) 
 		group.Go(func() (err error) {
 			defer fault.Recover("table", &err)
 			got, err := c.file.ReadLeaves(reading, c.leaves, ranges)
-			if err != nil {
-				return renamed(err, c.name)
+			if err != nil { // files that were opened before may be gone since
+				return renamed(f.reader.snapshot.lost(reading, err), c.name)
 			}
 			for j, slot := range c.slots {
 				leaves[slot] = got[j]

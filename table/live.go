@@ -49,10 +49,19 @@ func (s *Snapshot) lost(ctx context.Context, err error) error {
 	if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
-	if _, gone := s.table.version(ctx, s.root, s.branch, s.Version()); gone != nil && fault.KindOf(gone) == fault.NotFound {
+	if gone := s.Removed(ctx); gone != nil {
 		return gone
 	}
 	return &fault.Error{Kind: fault.Corrupt, Offset: -1, Text: "the file is missing", Err: err}
+}
+
+// Removed is fault.NotFound, naming the oldest version that exists, when somebody
+// has removed this one since it was opened, else nil: what it names may be gone then.
+func (s *Snapshot) Removed(ctx context.Context) error {
+	if _, err := s.table.version(ctx, s.root, s.branch, s.Version()); err != nil && fault.KindOf(err) == fault.NotFound {
+		return err
+	}
+	return nil
 }
 
 // liveRanges gives the physical ranges of live rows [from, to).

@@ -432,6 +432,37 @@ func TestDamage(t *testing.T) {
 			t.Errorf("got %v, want a corrupt error", err)
 		}
 	})
+	t.Run("data file gone after it was opened", func(t *testing.T) {
+		t.Parallel()
+		path := copyFixture(t, "kinds_basic_v22")
+		tab := tabletest.Open(t, tabletest.Env(t, path), path)
+		s := tabletest.At(t, tab, table.Ref{})
+		read := func(column string) error {
+			scan, err := s.Scan(t.Context(), table.ScanRequest{Columns: []string{column}})
+			if err != nil {
+				return err
+			}
+			defer scan.Release()
+			for scan.Next() {
+			}
+			return scan.Err()
+		}
+		if err := read("id"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(path, "data")); err != nil {
+			t.Fatal(err)
+		}
+		if err := read("img"); fault.KindOf(err) != fault.Corrupt || !strings.Contains(fmt.Sprint(err), "missing") {
+			t.Errorf("got %v, want a corrupt error", err)
+		}
+		if err := os.RemoveAll(filepath.Join(path, "_versions")); err != nil {
+			t.Fatal(err)
+		}
+		if err := read("img"); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("without its version: got %v, want one that is not found", err)
+		}
+	})
 	t.Run("deletion file gone", func(t *testing.T) {
 		t.Parallel()
 		path := copyFixture(t, "deletion_bitmap")
