@@ -433,6 +433,52 @@ func TestMergedRows(t *testing.T) {
 	h.expect(`SELECT id, name, img FROM t ORDER BY id`, `[{"id":1,"img":"YQ==","name":"a"},{"id":2,"img":"Qg==","name":"B"},{"id":3,"img":"Yw==","name":"c"}]`)
 }
 
+// Each clause has a query of its own, whatever parameters the others take.
+func TestMergeParametersOfClauses(t *testing.T) {
+	h := writable(t)
+	h.do(`CREATE TABLE t (id INT, name VARCHAR, img LANCE_BLOB)`)
+	h.do(`INSERT INTO t VALUES (1, 'a', NULL)`)
+	text, number, bytes := arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.Binary
+	for _, c := range []struct {
+		sql    string
+		types  []arrow.DataType
+		values string
+		want   string
+	}{
+		{
+			`MERGE INTO t USING (SELECT ?::INT AS id) s USING (id) WHEN MATCHED THEN UPDATE SET name = ? WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, ?)`,
+			[]arrow.DataType{number, text, text},
+			`[{"1":1,"2":"b","3":"x"},{"1":2,"2":"x","3":"c"}]`, "1b- 2c-",
+		},
+		{
+			`MERGE INTO t USING (SELECT 2 AS id) s USING (id) WHEN MATCHED THEN UPDATE SET img = ? WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, ?)`,
+			[]arrow.DataType{bytes, text},
+			`[{"1":"eA==","2":"c"}]`, "1b- 2cx",
+		},
+		{
+			`MERGE INTO t USING (SELECT $2::INT AS id) s ON t.id = s.id AND t.id > $1 WHEN MATCHED AND s.id < $3 THEN DELETE WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, $4)`,
+			[]arrow.DataType{number, number, number, text},
+			`[{"1":0,"2":1,"3":9,"4":"d"},{"1":0,"2":3,"3":9,"4":"d"}]`, "2cx 3d-",
+		},
+	} {
+		change, err := h.engine.PrepareChange(t.Context(), query.Session{}, c.sql)
+		if err != nil {
+			t.Fatalf("%s: %v", c.sql, err)
+		}
+		var fields []arrow.Field
+		for i, p := range change.Params() {
+			if p.Open {
+				t.Errorf("%s: the type of parameter %d is open", c.sql, i+1)
+			}
+			fields = append(fields, arrow.Field{Name: fmt.Sprint(i + 1), Type: c.types[i], Nullable: true})
+		}
+		if _, err := change.Run(t.Context(), []arrow.RecordBatch{rows(t, c.values, fields...)}); err != nil {
+			t.Fatalf("%s: %v", c.sql, err)
+		}
+		h.expect(`SELECT string_agg(id || name || coalesce(decode(blob_bytes(img)), '-'), ' ' ORDER BY id) AS r FROM t`, `[{"r":"`+c.want+`"}]`)
+	}
+}
+
 // Those who insert what they do not find find what others have inserted.
 func TestMergesOfTheSameKeys(t *testing.T) {
 	h := writable(t)

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -106,6 +107,8 @@ func (c *Change) mergeSource(ctx context.Context) ([]engine.Field, error) {
 	d := c.derive()
 	d.add("SELECT * FROM ")
 	d.keep(c.text.Merge.Source)
+	d.add(" WHERE true")
+	c.mention(d)
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -202,6 +205,23 @@ func (c *Change) clauseRows(d *derived, names mergeNames, i int) {
 		d.add(" AND (")
 		d.keep(when.Condition)
 		d.add(")")
+	}
+	c.mention(d)
+}
+
+// mention appends conditions that are always true to those of a query which has
+// only a part of the statement: its parameters must be numbered without a gap.
+func (c *Change) mention(d *derived) {
+	has := map[int]bool{}
+	for _, p := range c.text.Params {
+		has[p.Index] = has[p.Index] || slices.ContainsFunc(d.parts, func(part derivedPart) bool {
+			return !part.stands && part.from.Contains(p.Span)
+		})
+	}
+	for n := range c.text.ParamCount() {
+		if !has[n+1] {
+			d.add(fmt.Sprintf(" AND ($%d IS NULL OR true)", n+1))
+		}
 	}
 }
 

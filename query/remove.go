@@ -165,7 +165,7 @@ func (c *Change) learn(st *Statement) {
 		c.params = openParams(c.text)
 	}
 	for i, p := range st.Params() {
-		if i < len(c.params) {
+		if i < len(c.params) && (!p.Open || c.params[i].Open) { // another query knows its type
 			p.Name = c.params[i].Name
 			c.params[i] = p
 		}
