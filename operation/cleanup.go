@@ -30,13 +30,16 @@ var cleanup = &Operation{
 		numberColumn("blob_files_removed"), numberColumn("deletion_files_removed"), numberColumn("index_files_removed"),
 		numberColumn("transaction_files_removed"), boolColumn("dry_run"),
 	},
+	Judge: func(a Args) error {
+		if a.Has("retain_versions") && a.Number("retain_versions") == 0 {
+			return fault.New(fault.Invalid, "cleanup: retain_versions is 0; the newest version always stays, so it must be 1 or more")
+		}
+		return nil
+	},
 	Run: func(ctx context.Context, c *Call) (*Answer, error) {
 		policy := maintain.Policy{
 			Branch: c.Args.Text("branch"), RetainVersions: c.Args.Number("retain_versions"),
 			DeleteUnverified: c.Args.Bool("delete_unverified"), DryRun: c.Args.Bool("dry_run"),
-		}
-		if c.Args.Has("retain_versions") && policy.RetainVersions == 0 {
-			return nil, fault.New(fault.Invalid, "cleanup: retain_versions is 0; the newest version always stays, so it must be 1 or more")
 		}
 		if c.Args.Has("older_than") {
 			age := c.Args.Duration("older_than")

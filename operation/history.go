@@ -124,10 +124,13 @@ var restore = &Operation{
 		branchParam,
 	},
 	Answers: []arrow.Field{numberColumn("restored"), textColumn("branch")},
-	Run: func(ctx context.Context, c *Call) (*Answer, error) {
-		if c.Args.Has("version") == c.Args.Has("tag") {
-			return nil, fault.New(fault.Invalid, "restore: version or tag must be given, and only one of them")
+	Judge: func(a Args) error {
+		if a.Has("version") == a.Has("tag") {
+			return fault.New(fault.Invalid, "restore: version or tag must be given, and only one of them")
 		}
+		return nil
+	},
+	Run: func(ctx context.Context, c *Call) (*Answer, error) {
 		to := table.Ref{Version: c.Args.Number("version"), Tag: c.Args.Text("tag")}
 		branch := c.Args.Text("branch")
 		if to.Tag == "" {

@@ -27,6 +27,10 @@ type Operation struct {
 	// Answers are the columns of the answer behind table and version, in order.
 	Answers []arrow.Field
 
+	// Judge refuses values that are each right and do not go together; nil for
+	// operations that take any.
+	Judge func(Args) error
+
 	// Run does it. Args are checked against Params.
 	Run func(ctx context.Context, c *Call) (*Answer, error)
 }
@@ -117,12 +121,15 @@ func (o *Operation) Param(name string) (*Param, bool) {
 	return &o.Params[i], true
 }
 
-// Check finds what is missing among the values given.
+// Check finds what is missing among the values given, or does not go together.
 func (o *Operation) Check(a Args) error {
 	for _, p := range o.Params {
 		if p.Required && !a.Has(p.Name) {
 			return fault.New(fault.Invalid, "%s: %s is missing, %s", o.Name, p.Name, p.About)
 		}
+	}
+	if o.Judge != nil {
+		return o.Judge(a)
 	}
 	return nil
 }
