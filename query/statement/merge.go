@@ -56,29 +56,29 @@ type MergeClauses struct {
 	// SourceName is by what the columns of the source are qualified: its alias, or
 	// the last part of a table's or function's name. Empty when there is none or,
 	// for a join, when there are several.
-	SourceName string
-	On         Span   // the condition; empty with Using
-	Using      []Part // the columns equal on both sides
-	When       []WhenClause
-	Returning  Span
-	actions    []actionName
+	SourceName  string
+	On          Span   // the condition; empty with Using
+	Using       []Part // the columns equal on both sides
+	When        []WhenClause
+	Returning   Span
+	ActionWords []ActionWord // merge_action behind RETURNING
 }
 
-// actionName is the word merge_action in a list behind RETURNING.
-type actionName struct {
-	span  Span
-	alone bool // it is a whole item
+// ActionWord is the word merge_action in a list behind RETURNING.
+type ActionWord struct {
+	Span  Span
+	Alone bool // it is a whole item
 }
 
 // ActionNames puts the name of an action in the place of merge_action.
 func (m *MergeClauses) ActionNames(a Action) []Edit {
 	var edits []Edit
-	for _, n := range m.actions {
+	for _, n := range m.ActionWords {
 		text := "'" + a.String() + "'"
-		if n.alone {
+		if n.Alone {
 			text += " AS merge_action"
 		}
-		edits = append(edits, Edit{Span: n.span, Text: text})
+		edits = append(edits, Edit{Span: n.Span, Text: text})
 	}
 	return edits
 }
@@ -145,7 +145,7 @@ func (c *cursor) merge(s *Statement) error {
 	for _, item := range items {
 		for i := item[0]; i < item[1]; i++ {
 			if c.word(i, "merge_action") && !c.op(i-1, ".") && !c.op(i+1, "(") && !c.op(i+1, ".") {
-				m.actions = append(m.actions, actionName{span: c.spanOf(i), alone: item[1] == item[0]+1})
+				m.ActionWords = append(m.ActionWords, ActionWord{Span: c.spanOf(i), Alone: item[1] == item[0]+1})
 			}
 		}
 	}
