@@ -66,10 +66,17 @@ var ownFolders = map[string]bool{
 	manifest.TreeDir: true, refsDir: true, "_indices": true, "_blobs": true, "_fri": true,
 }
 
+// maxFileName is how long the name of a file may be, in bytes, where that counts.
+const maxFileName = 255
+
 // newBranch judges the name of a new branch and answers the path of its file.
 func newBranch(name string) (path string, err error) {
 	if path, err = manifest.BranchPath(name); err != nil {
 		return "", err
+	}
+	if file := path[strings.LastIndexByte(path, '/')+1:]; len(file) > maxFileName {
+		return "", fault.New(fault.Invalid, "table: %s is no name for a branch: its file %s would have a name of %d bytes, and file systems take %d",
+			fault.Quote(name), fault.Quote(file), len(file), maxFileName)
 	}
 	_, below, _ := strings.Cut(name, "/")
 	for part := range strings.SplitSeq(below, "/") {

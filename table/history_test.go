@@ -196,6 +196,8 @@ func TestBranches(t *testing.T) {
 	refused(t, err, fault.Invalid, "main")
 	_, err = tbl.CreateBranch(ctx, "dev/data", table.Ref{})
 	refused(t, err, fault.Invalid, "data")
+	_, err = tbl.CreateBranch(ctx, strings.Repeat("d/", 70)+"d", table.Ref{}) // %2F for each slash
+	refused(t, err, fault.Invalid, "a name of 286 bytes")
 
 	refused(t, tbl.DeleteBranch(ctx, "x"), fault.NotFound, `"x"`, "dev")
 	refused(t, tbl.DeleteBranch(ctx, "main"), fault.Invalid)
