@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,9 +117,10 @@ func (b Branch) descendsFrom(other Branch) bool {
 	return n > 0 && len(b.identifier) > n && slices.Equal(b.identifier[:n], other.identifier)
 }
 
-// removeBranch removes the files of a branch: its versions first, the newest as
-// the last of them, then what they refer to. Branches whose names begin with its
-// name and a slash lie in its folder and stay.
+// removeBranch removes the files of a branch, its versions as the last of them
+// where folders can go at once, so that a deletion that was broken off is found
+// again. Branches whose names begin with its name and a slash lie in its folder,
+// perhaps one that somebody makes just now: they stay.
 func (t *Table) removeBranch(ctx context.Context, name string) error {
 	folder, err := manifest.BranchRoot(name)
 	if err != nil {
@@ -126,22 +128,28 @@ func (t *Table) removeBranch(ctx context.Context, name string) error {
 	}
 	root := t.root.Join(folder)
 	defer t.env.forget(root)
-	var inner []string // folders of branches below this one, relative to root
-	for other, err := range refNames(ctx, t.root, manifest.BranchesDir) {
+	own := slices.DeleteFunc(slices.Sorted(maps.Keys(ownFolders)), func(dir string) bool { return dir == manifest.VersionsDir })
+	for _, dir := range append(own, manifest.VersionsDir) {
+		err := objstore.RemoveFolder(ctx, root.Join(dir))
+		if err != nil && fault.KindOf(err) == fault.Unsupported {
+			return t.removeObjects(ctx, root)
+		}
 		if err != nil {
 			return err
 		}
-		if below, ok := strings.CutPrefix(other, name+"/"); ok {
-			inner = append(inner, below+"/")
-		}
 	}
-	if len(inner) == 0 {
-		err := objstore.RemoveFolder(ctx, root)
-		if err == nil || fault.KindOf(err) != fault.Unsupported {
+	for _, err := range root.List(ctx) {
+		if err != nil {
 			return err
 		}
+		return nil // a branch below it
 	}
-	steps, err := (&Table{env: t.env, root: root, name: t.name}).remains(ctx, inner)
+	return objstore.RemoveFolder(ctx, root)
+}
+
+// removeObjects removes what a branch has, one by one.
+func (t *Table) removeObjects(ctx context.Context, root objstore.Location) error {
+	steps, err := (&Table{env: t.env, root: root, name: t.name}).remains(ctx, func(top string) bool { return ownFolders[top] })
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package table
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/flightblob/flightblob/internal/fault"
@@ -79,7 +78,7 @@ func (t *Table) remove(ctx context.Context) error {
 	if err == nil || fault.KindOf(err) != fault.Unsupported {
 		return err
 	}
-	steps, err := t.remains(ctx, nil)
+	steps, err := t.remains(ctx, func(string) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -98,9 +97,9 @@ func (t *Table) dropping(err error) error {
 	return fmt.Errorf("table: drop %s: %w", t.name, err)
 }
 
-// remains lists the objects of the table in the steps in which they go, but
-// those whose names below its root begin with one of spared.
-func (t *Table) remains(ctx context.Context, spared []string) ([][]objstore.Location, error) {
+// remains lists the objects of the table in the steps in which they go, those in
+// folders right below its root that are wanted.
+func (t *Table) remains(ctx context.Context, wanted func(folder string) bool) ([][]objstore.Location, error) {
 	var refs, branches, versions, others []objstore.Location
 	var newest objstore.Location
 	var last uint64
@@ -108,10 +107,10 @@ func (t *Table) remains(ctx context.Context, spared []string) ([][]objstore.Loca
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(spared, func(folder string) bool { return strings.HasPrefix(o.Name, folder) }) {
+		top, rest, _ := strings.Cut(o.Name, "/")
+		if !wanted(top) {
 			continue
 		}
-		top, rest, _ := strings.Cut(o.Name, "/")
 		switch top {
 		case refsDir:
 			refs = append(refs, o.Location)

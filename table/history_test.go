@@ -232,10 +232,21 @@ func TestABranchBelowAnother(t *testing.T) {
 		}
 		addPictures(t, tbl, name, 25, 3)
 	}
+	// One that another process makes at this moment has a manifest and no file yet.
+	making := tbl.Root().Join("tree", "a", "c", "_versions", "x.manifest")
+	if err := making.PutIfAbsent(ctx, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	if err := tbl.DeleteBranch(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	checkPictures(t, tabletest.At(t, tbl, table.Ref{Branch: "a/b"}), 28)
+	if _, err := making.Size(ctx); err != nil {
+		t.Errorf("a branch that is being made lost its manifest: %v", err)
+	}
+	if err := making.Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
 	if left := slices.DeleteFunc(objects(t, tbl.Root().Join("tree")), func(o string) bool { return strings.Contains(o, "a/b/") }); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
