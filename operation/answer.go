@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -80,11 +79,6 @@ func (o *Operation) Record(shown string, a *Answer) (arrow.RecordBatch, error) {
 			if t, ok = v.(bool); ok {
 				to.Append(t)
 			}
-		case *array.TimestampBuilder:
-			var at time.Time
-			if at, ok = v.(time.Time); ok {
-				to.AppendTime(at)
-			}
 		}
 		switch {
 		case v == nil:
@@ -99,6 +93,7 @@ func (o *Operation) Record(shown string, a *Answer) (arrow.RecordBatch, error) {
 // JSON gives the answer as an object with the keys of Schema, in order; what is
 // null is left out.
 func (o *Operation) JSON(shown string, a *Answer) (json.RawMessage, error) {
+	columns := o.Schema().Fields()
 	out := []byte{'{'}
 	for i, v := range o.values(shown, a) {
 		if v == nil {
@@ -111,7 +106,7 @@ func (o *Operation) JSON(shown string, a *Answer) (json.RawMessage, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = fmt.Appendf(out, "%q:", o.Schema().Field(i).Name)
+		out = fmt.Appendf(out, "%q:", columns[i].Name)
 		out = append(out, value...)
 	}
 	return append(out, '}'), nil
@@ -129,9 +124,6 @@ func (o *Operation) Lines(shown string, a *Answer) string {
 	for i, v := range values {
 		if v == nil {
 			continue
-		}
-		if at, ok := v.(time.Time); ok {
-			v = at.UTC().Format(time.RFC3339)
 		}
 		fmt.Fprintf(&b, "  %s: %v\n", strings.ReplaceAll(o.Answers[i].Name, "_", " "), v)
 	}

@@ -21,11 +21,10 @@ const (
 	Fraction                 // float64
 	Bool                     // bool
 	Duration                 // time.Duration, not negative
-	Time                     // time.Time
 	Version                  // uint64, not 0
 )
 
-var kindNames = [...]string{"", "text", "a whole number from 0 on", "a number", "true or false", "a length of time such as 7d, 12h or 30m", "a time such as 2026-01-31T12:00:00Z", "a whole number from 1 on"}
+var kindNames = [...]string{"", "text", "a whole number from 0 on", "a number", "true or false", "a length of time such as 7d, 12h or 30m", "a whole number from 1 on"}
 
 // String says what a value of the kind is, for messages.
 func (k Kind) String() string {
@@ -55,9 +54,6 @@ func (a Args) Bool(name string) bool { b, _ := a[name].(bool); return b }
 
 // Duration gives a length of time, 0 when it was not given.
 func (a Args) Duration(name string) time.Duration { d, _ := a[name].(time.Duration); return d }
-
-// Time gives a time, the zero time when it was not given.
-func (a Args) Time(name string) time.Time { t, _ := a[name].(time.Time); return t }
 
 // Ref reads the parameters version, tag and branch, as far as they were given.
 func (a Args) Ref() table.Ref {
@@ -96,8 +92,7 @@ func shown(value any) string {
 	s, ok := value.(string)
 	switch {
 	case !ok:
-		s = strings.TrimSpace(strconv.Quote(strings.TrimSpace(textOf(value))))
-		return strings.Trim(s, `"`)
+		return textOf(value)
 	case len(s) > 100:
 		s = strings.ToValidUTF8(s[:100], "") + "…"
 	}
@@ -165,13 +160,6 @@ func (k Kind) parse(value any) (any, bool) {
 		}
 		d, ok := value.(time.Duration)
 		return d, ok && d >= 0
-	case Time:
-		if isText {
-			t, err := time.Parse(time.RFC3339Nano, text)
-			return t, err == nil
-		}
-		t, ok := value.(time.Time)
-		return t, ok
 	}
 	return nil, false
 }

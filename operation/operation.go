@@ -71,8 +71,8 @@ func (c *Call) Tell(what string, done, total uint64) {
 // Answer is what an operation did.
 type Answer struct {
 	Version uint64 // of the table afterwards
-	// Values are those of Operation.Answers, in order: string, uint64, int64,
-	// bool, time.Time or nil.
+	// Values are those of Operation.Answers, in order: string, uint64, bool or
+	// nil.
 	Values []any
 	// Report is text of several lines for a person, "" for none: what was done,
 	// or would be.

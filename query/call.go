@@ -77,7 +77,7 @@ func (c *Change) prepareCall(ctx context.Context) error {
 var parameterTypes = map[operation.Kind]arrow.DataType{
 	operation.Text: arrow.BinaryTypes.String, operation.Number: arrow.PrimitiveTypes.Int64, operation.Version: arrow.PrimitiveTypes.Int64,
 	operation.Fraction: arrow.PrimitiveTypes.Float64, operation.Bool: arrow.FixedWidthTypes.Boolean,
-	operation.Duration: arrow.BinaryTypes.String, operation.Time: arrow.BinaryTypes.String,
+	operation.Duration: arrow.BinaryTypes.String,
 }
 
 // argument takes one argument of CALL.

@@ -132,7 +132,7 @@ func (t *Table) removeBranch(ctx context.Context, name string) error {
 	for _, dir := range append(own, manifest.VersionsDir) {
 		err := objstore.RemoveFolder(ctx, root.Join(dir))
 		if err != nil && fault.KindOf(err) == fault.Unsupported {
-			return t.removeObjects(ctx, root)
+			return (&Table{env: t.env, root: root, name: t.name}).removeObjects(ctx, func(folder string) bool { return ownFolders[folder] })
 		}
 		if err != nil {
 			return err
@@ -145,18 +145,4 @@ func (t *Table) removeBranch(ctx context.Context, name string) error {
 		return nil // a branch below it
 	}
 	return objstore.RemoveFolder(ctx, root)
-}
-
-// removeObjects removes what a branch has, one by one.
-func (t *Table) removeObjects(ctx context.Context, root objstore.Location) error {
-	steps, err := (&Table{env: t.env, root: root, name: t.name}).remains(ctx, func(top string) bool { return ownFolders[top] })
-	if err != nil {
-		return err
-	}
-	for _, step := range steps {
-		if err := objstore.DeleteAll(ctx, step); err != nil {
-			return err
-		}
-	}
-	return nil
 }

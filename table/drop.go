@@ -78,7 +78,13 @@ func (t *Table) remove(ctx context.Context) error {
 	if err == nil || fault.KindOf(err) != fault.Unsupported {
 		return err
 	}
-	steps, err := t.remains(ctx, func(string) bool { return true })
+	return t.removeObjects(ctx, func(string) bool { return true })
+}
+
+// removeObjects removes what lies in wanted folders right below the root, one by
+// one.
+func (t *Table) removeObjects(ctx context.Context, wanted func(folder string) bool) error {
+	steps, err := t.remains(ctx, wanted)
 	if err != nil {
 		return err
 	}

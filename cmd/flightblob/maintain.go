@@ -108,7 +108,7 @@ func (m *maintaining) open(cmd *cobra.Command) (*house, error) {
 
 // placeholders stand for values in help.
 var placeholders = map[operation.Kind]string{
-	operation.Text: "TEXT", operation.Number: "N", operation.Version: "N", operation.Fraction: "X", operation.Duration: "TIME", operation.Time: "TIME",
+	operation.Text: "TEXT", operation.Number: "N", operation.Version: "N", operation.Fraction: "X", operation.Duration: "TIME",
 }
 
 func flagName(param string) string { return strings.ReplaceAll(param, "_", "-") }

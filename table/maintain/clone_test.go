@@ -426,17 +426,7 @@ func TestShallowCloneHasItsTag(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a, err := source.Overwrite(t.Context(), "", pictures, table.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	zero := time.Duration(0)
-	if _, err := maintain.Cleanup(t.Context(), source, maintain.Policy{OlderThan: &zero, DeleteUnverified: true}); err != nil {
-		t.Fatal(err)
-	}
+	retire(t, source)
 	if err := kept.Clone.Table().Drop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -448,6 +438,22 @@ func TestShallowCloneHasItsTag(t *testing.T) {
 	again := table.New(tabletest.Env(t, t.TempDir()), objstore.Location{Store: m, Path: "d.lance"}, "d")
 	if done, err := maintain.ShallowClone(t.Context(), source, old.Ref(), again, maintain.ShallowOptions{TagSource: true}); err != nil || done.Tag != kept.Tag {
 		t.Errorf("made again: %+v, %v", done, err)
+	}
+}
+
+// retire overwrites a table with no rows and cleans up what nothing keeps.
+func retire(t *testing.T, source *table.Table) {
+	t.Helper()
+	a, err := source.Overwrite(t.Context(), "", pictures, table.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	zero := time.Duration(0)
+	if _, err := maintain.Cleanup(t.Context(), source, maintain.Policy{OlderThan: &zero, DeleteUnverified: true}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -472,17 +478,7 @@ func TestShallowCloneNeedsTag(t *testing.T) {
 				tagged && done.Tag != "clone-c-v1" || !tagged && done.Tag != "clone-d-v1" {
 				t.Errorf("another clone: %+v, %v", done, err)
 			}
-			a, err := source.Overwrite(t.Context(), "", pictures, table.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := a.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			zero := time.Duration(0)
-			if _, err := maintain.Cleanup(t.Context(), source, maintain.Policy{OlderThan: &zero, DeleteUnverified: true}); err != nil {
-				t.Fatal(err)
-			}
+			retire(t, source)
 			left := objectsOf(t, m)
 			if kept := slices.ContainsFunc(left, func(p string) bool { return strings.HasPrefix(p, "data/") }); kept != tagged {
 				t.Errorf("the source has %v", left)
