@@ -163,19 +163,22 @@ def test_killed_merge(binary, origin, tmp_path, full, seed):
         shutil.copytree(source, root / "t.lance")
         server = Server(binary, root)
         client = Client(server.uri, timeout=30)
-        acknowledged = []
+        acknowledged, wrong, dying = [], [], threading.Event()
 
-        def merge(client=client, acknowledged=acknowledged):
+        def merge(client=client, acknowledged=acknowledged, wrong=wrong, dying=dying):
             try:
                 acknowledged.append(client.put(rows(changed, 1), table="t", mode="merge", on=["id"], chunk=20))
-            except (pa.ArrowException, OSError):
-                pass
+            except (pa.ArrowException, OSError) as error:
+                if not dying.is_set():
+                    wrong.append(error)
 
         writer = threading.Thread(target=merge)
         writer.start()
         time.sleep(rng.uniform(0, 0.15))
+        dying.set()
         os.kill(server.pid, signal.SIGKILL)
         writer.join(60)
+        assert not wrong, wrong
         server.process.wait()
         server.log.unlink()
         ds = lance.dataset(root / "t.lance")
@@ -188,3 +191,8 @@ def test_killed_merge(binary, origin, tmp_path, full, seed):
         assert contents(lance.dataset(root / "t.lance")) == got
         shutil.rmtree(root)
     assert False in seen, "every merge was faster than its kill"
+    root = tmp_path / "whole"
+    shutil.copytree(source, root / "t.lance")
+    with Server(binary, root) as server:
+        Client(server.uri).put(rows(changed, 1), table="t", mode="merge", on=["id"], chunk=20)
+    assert contents(lance.dataset(root / "t.lance")) == new

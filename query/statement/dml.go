@@ -99,8 +99,14 @@ func (c *cursor) returning() (Span, error) {
 	if !c.take("returning") {
 		return Span{}, c.finish()
 	}
+	if at := c.find(c.at, c.end, func(i int) bool { return c.word(i, afterList...) && !c.word(i-1, "as") && !c.op(i-1, ".") }); at > c.at && at < c.end {
+		return Span{}, c.errorAt(at, "%s has no place behind RETURNING, which takes expressions over one row; select from the table afterwards", c.words(at, 1))
+	}
 	return c.clause(c.end, "the list behind RETURNING")
 }
+
+// afterList are reserved words that go on with a query behind its list.
+var afterList = []string{"from", "where", "group", "having", "window", "qualify", "order", "limit", "offset", "union", "intersect", "except"}
 
 func (c *cursor) insert(s *Statement) error {
 	const byKey = "tables have no unique keys; MERGE INTO replaces or skips rows by a condition"
